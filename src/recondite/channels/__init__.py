@@ -1,0 +1,20 @@
+"""Channels: noise on records, before training, sized by the information that may pass."""
+
+from recondite.channels.base import Channel
+from recondite.channels.minimum_power import MinimumPowerChannel
+from recondite.channels.natural import NaturalChannel
+from recondite.channels.parameter import ControlledParameterChannel, ParameterStep
+from recondite.channels.personalized import PersonalizedChannel
+from recondite.channels.spectrum import Spectrum
+from recondite.channels.white import WhiteChannel
+
+__all__ = [
+    "Channel",
+    "ControlledParameterChannel",
+    "MinimumPowerChannel",
+    "NaturalChannel",
+    "ParameterStep",
+    "PersonalizedChannel",
+    "Spectrum",
+    "WhiteChannel",
+]

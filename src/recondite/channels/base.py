@@ -1,0 +1,197 @@
+"""What every channel in data space shares: a capacity, a noise, and what they do not promise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recondite import _validate as check
+from recondite.channels import _solve
+from recondite.channels.noise import Noise
+from recondite.channels.spectrum import Spectrum
+from recondite.leakage.information import error_floor
+
+__all__ = ["LIMITS", "Channel"]
+
+FloatArray = NDArray[np.float64]
+
+LIMITS = (
+    "The capacity bounds what one noisy copy tells of the features of a record drawn from a "
+    "population with the fitted covariance; it is an average over records, not a worst case.",
+    "Labels are not covered: secret labels add at most ln(number of classes) nats a record.",
+    "Noise drawn once costs the capacity once, for any number of uses, only if records are "
+    "independent, every use sees the same noisy copy, and the raw record is never touched again "
+    "(evaluation, early stopping and normalisation included). A second draw counts as a use.",
+    "The capacity is per record: k near-copies of a record leak what k uses do, and a data set "
+    "leaks up to its number of records times the capacity.",
+    "The fitted channel (mean, covariance, eigenvectors) is as private as the data it was fitted "
+    "on: fit it on public or held-out records, or declare the covariance public.",
+    "Records that vary along directions in which the fitted ones do not carry more than the "
+    "capacity.",
+    "The error floors are estimates: they take the data for Gaussian, which overstates them, and "
+    "speak of the average record.",
+)
+_COARSE = (
+    "The smallest noise is below the resolution of floating point at the scale of the data: "
+    "rounding hides it, and the capacity says little."
+)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Channel:
+    """Gaussian noise on records, of the size at which they leak a given number of nats.
+
+    Guarantee: for a record X drawn from any law with the fitted covariance, and the noisy copy Y
+    that :meth:`perturb` returns, I(X; Y) ≤ ``capacity_nats`` ≤ ``requested``; so does everything
+    computed from Y alone (data processing). There is no neighbouring relation: this is an average
+    over records. ``limits`` says what is not promised.
+
+    Attributes:
+      spectrum: The spectrum of the records' covariance.
+      requested: The capacity asked for, in nats.
+      capacity_nats: The capacity achieved: an upper bound for one noisy copy of one record, never
+        above ``requested`` and within 1e-9 (relative) of it.
+      noise: The noise that is added.
+      ratios: Variance of the signal over that of the noise, direction by direction.
+      counts: How many directions share each ratio.
+    """
+
+    name: ClassVar[str] = "channel"
+
+    spectrum: Spectrum
+    requested: float
+    capacity_nats: float
+    noise: Noise
+    ratios: FloatArray
+    counts: FloatArray
+
+    @property
+    def dim(self) -> int:
+        """The number of features of a record."""
+        return self.spectrum.dim
+
+    @property
+    def capacity_per_dimension(self) -> float:
+        """The capacity divided by the number of features, in nats."""
+        return self.capacity_nats / self.dim
+
+    @property
+    def capacity_over_log_records(self) -> float | None:
+        """The capacity over ln(number of records): from 1 on it could single a record out."""
+        records = self.spectrum.records
+        return None if records is None else self.capacity_nats / math.log(records)
+
+    @property
+    def noise_std_range(self) -> tuple[float, float]:
+        """The smallest and the largest standard deviation of the noise over all directions."""
+        return self.noise.std_range
+
+    @property
+    def limits(self) -> tuple[str, ...]:
+        """What the channel does not promise."""
+        largest = math.sqrt(float(self.spectrum.values.max()))
+        coarse = self.noise_std_range[0] < float(np.finfo(np.float64).eps) * largest
+        return (*LIMITS, _COARSE) if coarse else LIMITS
+
+    def perturb(self, records: Any, rng: Any = None) -> Any:
+        """Returns records with one independent draw of the noise added to each.
+
+        Args:
+          records: A NumPy array or torch tensor (n, ...) whose records have ``dim`` features, or
+            a single record. A channel fitted with a transform takes embeddings. Shape, floating
+            dtype and device are kept.
+          rng: A ``numpy.random.Generator`` or ``torch.Generator``. None takes fresh entropy from
+            the operating system; a seed that an attacker can guess undoes the noise.
+        """
+        return self.noise.added_to(records, rng)
+
+    def information(self, uses: int = 1, noise: str = "once") -> float:
+        """Returns an upper bound in nats on what ``uses`` uses tell of one record, in total.
+
+        Args:
+          uses: How often the record is used, for instance the number of epochs.
+          noise: "once": the record is noised once and every use sees that copy, so the total is
+            the capacity. "per_step": every use draws fresh noise, and the total is the exact
+            ½ Σ ln(1 + k·λ_i/σ_i), between the capacity and k times it.
+        """
+        count = check.at_least("uses", uses, 0)
+        check.choice("noise", noise, ("once", "per_step"))
+        if count == 0:
+            return 0.0
+        if noise == "once":
+            return self.capacity_nats
+        fresh = _solve.information(self.ratios, self.counts, float(count))
+        return min(fresh, count * self.capacity_nats)
+
+    def local_gaussian(self, diameter: float) -> float:
+        """Returns the noise multiplier of the local Gaussian mechanism that the channel is.
+
+        Guarantee: any two records at L2 distance at most ``diameter`` are as hard to tell apart
+        from one noisy copy as N(0, 1) and N(1/multiplier, 1) are, or harder (replace-one, one
+        record, one copy). Assumes that records are clipped to that diameter.
+
+        Args:
+          diameter: The largest L2 distance between two records.
+        """
+        return self.noise_std_range[0] / check.positive("diameter", diameter)
+
+    @property
+    def error_floor(self) -> dict[str, float]:
+        """Two estimates of the mean squared reconstruction error per feature; no guarantees.
+
+        ``theorem_1`` is the entropy-power bound with the Gaussian entropy in place of the data's;
+        it is 0 for a singular covariance. ``linear_mmse`` is the error of the best linear
+        estimator, which an attacker who knows the covariance and the mean attains.
+        """
+        values, counts = self.spectrum.values, self.spectrum.counts
+        entropy = -math.inf
+        if float(values.min()) > 0:
+            logs = np.log(values) + math.log(2 * math.pi * math.e)
+            entropy = 0.5 * float(np.sum(counts * logs))
+        return {
+            "theorem_1": error_floor(entropy, self.dim, self.capacity_nats),
+            "linear_mmse": self._linear_mmse(),
+        }
+
+    def _linear_mmse(self) -> float:
+        along = self.noise.variance if self.noise.along is None else self.noise.along
+        values = self.spectrum.eigenvalues
+        inside = float(np.sum(values * (along / (values + along))))
+        return (inside + _outside(self.spectrum, self.noise.variance)) / self.dim
+
+    def summary(self) -> dict[str, Any]:
+        """Returns what a report needs, ready for JSON."""
+        low, high = self.noise_std_range
+        return {
+            "channel": self.name,
+            "dim": self.dim,
+            "records": self.spectrum.records,
+            "requested_nats": self.requested,
+            "capacity_nats": self.capacity_nats,
+            "capacity_bounds": "mutual information of a record and one noisy copy, upper bound",
+            "capacity_per_dimension": self.capacity_per_dimension,
+            "capacity_over_log_records": self.capacity_over_log_records,
+            "noise_std": {"min": low, "max": high},
+            "noise_power": self.noise.power,
+            "error_floor": {**self.error_floor, "kind": "estimate"},
+            "spectrum": {
+                "method": self.spectrum.method,
+                "rank": self.spectrum.rank,
+                "largest": float(self.spectrum.values.max()),
+                "trace": self.spectrum.trace,
+                "discarded_dims": self.spectrum.discarded_dims,
+                "discarded_trace": self.spectrum.discarded_trace,
+            },
+            "limits": list(self.limits),
+        }
+
+
+def _outside(spectrum: Spectrum, variance: float) -> float:
+    """Returns the least linear error that the discarded directions can add."""
+    # λσ/(λ+σ) is concave in λ, so its sum is least when the trace sits in as few directions as
+    # the bound on each allows.
+    return spectrum.discarded_trace * variance / (spectrum.discarded_bound + variance)

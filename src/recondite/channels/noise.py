@@ -1,0 +1,192 @@
+"""Gaussian noise with a structured covariance: exact draws, and never a d×d matrix to draw them."""
+
+from __future__ import annotations
+
+import math
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recondite.channels._records import is_torch
+from recondite.channels.spectrum import Spectrum
+
+__all__ = ["Noise"]
+
+FloatArray = NDArray[np.float64]
+
+_CHUNK = 1 << 23  # entries drawn at a time: 64 MiB of float64
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """Zero-mean Gaussian noise with covariance S (V diag(along) Vᵀ + variance·(I − VVᵀ)) S.
+
+    V are the retained eigenvectors of ``spectrum`` and S = diag(scale); without ``along`` the
+    middle factor is variance·I.
+
+    Attributes:
+      dim: The number of features.
+      variance: The variance in every direction outside the retained ones (in every direction at
+        all without ``along``).
+      along: The variance along each retained eigenvector.
+      spectrum: Where the eigenvectors come from; they are computed at the first draw.
+      scale: A factor on each feature's standard deviation.
+    """
+
+    dim: int
+    variance: float
+    along: FloatArray | None = None
+    spectrum: Spectrum | None = None
+    scale: FloatArray | None = None
+
+    @property
+    def std_range(self) -> tuple[float, float]:
+        """The smallest and the largest standard deviation over all unit directions."""
+        variances = np.array([self.variance])
+        if self.along is not None:
+            full = self.along.size == self.dim
+            variances = self.along if full else np.append(self.along, self.variance)
+        low, high = math.sqrt(float(variances.min())), math.sqrt(float(variances.max()))
+        if self.scale is None:
+            return low, high
+        return low * float(self.scale.min()), high * float(self.scale.max())
+
+    @property
+    def power(self) -> float:
+        """The expected squared norm of a draw: the trace of the covariance."""
+        if self.scale is not None:
+            return self.variance * float(np.sum(self.scale**2))
+        if self.along is None:
+            return self.variance * self.dim
+        return float(self.along.sum()) + self.variance * (self.dim - self.along.size)
+
+    def covariance(self) -> FloatArray:
+        """Returns the d×d covariance, for at most 8192 features."""
+        if self.dim > 8192:
+            raise ValueError(f"the noise covariance of {self.dim} features is too large to hold")
+        if self.along is None:
+            diagonal = np.full(self.dim, self.variance)
+            return np.diag(diagonal if self.scale is None else diagonal * self.scale**2)
+        vectors = self._vectors()
+        extra = (vectors * (self.along - self.variance)) @ vectors.T
+        return np.asarray(extra + self.variance * np.eye(self.dim))
+
+    def _vectors(self) -> FloatArray:
+        assert self.spectrum is not None
+        return self.spectrum.eigenvectors
+
+    def _gains(self) -> FloatArray:
+        assert self.along is not None
+        return np.asarray(np.sqrt(self.along) - math.sqrt(self.variance))
+
+    def _shaped(self, normal: Any, vectors: Any, gains: Any) -> Any:
+        """Returns standard normal rows, arrays or tensors, with the covariance of the noise."""
+        isotropic = normal * math.sqrt(self.variance)
+        if vectors is None:
+            return isotropic
+        # With V orthonormal, V diag(√a − √v) Vᵀz + √v·z has exactly the stated covariance, and
+        # it works for any number of columns of V.
+        return isotropic + ((normal @ vectors) * gains) @ vectors.T
+
+    def added_to(self, records: Any, rng: Any = None) -> Any:
+        """Returns ``records`` plus one independent draw for each of them.
+
+        Args:
+          records: An array or tensor (n, ...) of n records, or one record.
+          rng: A NumPy or a torch generator. None draws a fresh seed from the operating system.
+        """
+        if is_torch(records):
+            return self._added_to_tensor(records, rng)
+        array = np.asarray(records)
+        if array.dtype.kind not in "iufb":
+            raise ValueError(f"records must hold real numbers, got {array.dtype}")
+        if not np.isfinite(array).all():
+            raise ValueError("records must be finite, got NaN or infinity")
+        dtype = array.dtype if array.dtype.kind == "f" else np.dtype(np.float64)
+        out = np.array(array, dtype=dtype, order="C")
+        rows = out.reshape(self._count(array.shape), self.dim)
+        source = np.random.default_rng() if rng is None else _checked(rng)
+        vectors = gains = None
+        if self.along is not None:
+            vectors, gains = self._vectors(), self._gains()
+        for part in self._parts(len(rows)):
+            normal = _standard_normal((part.stop - part.start, self.dim), source)
+            drawn = self._shaped(normal, vectors, gains)
+            rows[part] += drawn if self.scale is None else drawn * self.scale
+        return out
+
+    def _added_to_tensor(self, records: Any, rng: Any) -> Any:
+        import torch  # noqa: PLC0415  (only where tensors came in)
+
+        if records.is_complex():
+            raise ValueError(f"records must hold real numbers, got {records.dtype}")
+        if not bool(torch.isfinite(records).all()):
+            raise ValueError("records must be finite, got NaN or infinity")
+        device = records.device
+        # Apple's MPS has no float64; everywhere else a draw is made in it and rounded once.
+        working = torch.float32 if device.type == "mps" else torch.float64
+        result = records.dtype if records.is_floating_point() else torch.get_default_dtype()
+        count = self._count(tuple(records.shape))
+        noise = torch.empty((count, self.dim), dtype=result, device=device)
+        source = _fresh_generator(device) if rng is None else _checked(rng)
+
+        def moved(array: FloatArray) -> Any:
+            return torch.from_numpy(np.ascontiguousarray(array)).to(device=device, dtype=working)
+
+        scale = None if self.scale is None else moved(self.scale)
+        vectors = gains = None
+        if self.along is not None:
+            vectors, gains = moved(self._vectors()), moved(self._gains())
+        for part in self._parts(count):
+            shape = (part.stop - part.start, self.dim)
+            if is_torch(source):
+                normal = torch.randn(shape, generator=source, dtype=working, device=device)
+            else:
+                normal = moved(_standard_normal(shape, source))
+            drawn = self._shaped(normal, vectors, gains)
+            noise[part] = (drawn if scale is None else drawn * scale).to(result)
+        return records + noise.reshape(records.shape)
+
+    def _parts(self, count: int) -> list[slice]:
+        step = max(1, _CHUNK // self.dim)
+        return [slice(start, min(start + step, count)) for start in range(0, count, step)]
+
+    def _count(self, shape: tuple[int, ...]) -> int:
+        """Returns how many records an array of this shape holds."""
+        if shape and math.prod(shape[1:]) == self.dim:
+            return shape[0]
+        if math.prod(shape) == self.dim:
+            return 1
+        raise ValueError(f"records must have {self.dim} features each, got shape {shape}")
+
+
+def _checked(rng: Any) -> Any:
+    if isinstance(rng, np.random.Generator) or (is_torch(rng) and hasattr(rng, "initial_seed")):
+        return rng
+    raise ValueError(
+        f"rng must be a numpy.random.Generator or a torch.Generator, got {type(rng).__name__}"
+    )
+
+
+def _standard_normal(shape: tuple[int, int], rng: Any) -> FloatArray:
+    if isinstance(rng, np.random.Generator):
+        return rng.standard_normal(shape)
+    import torch  # noqa: PLC0415  (the caller holds a torch generator)
+
+    drawn = torch.randn(shape, generator=rng, dtype=torch.float64, device=rng.device)
+    return np.asarray(drawn.cpu().numpy())
+
+
+def _fresh_generator(device: Any) -> Any:
+    """Returns a generator seeded by the operating system, never torch's global one."""
+    if device.type == "cpu":
+        # torch seeds its CPU generator with 32 bits, few enough to try them all; NumPy's has 128.
+        return np.random.default_rng()
+    import torch  # noqa: PLC0415  (only where tensors came in)
+
+    generator = torch.Generator(device=device)
+    generator.manual_seed(secrets.randbits(63))
+    return generator

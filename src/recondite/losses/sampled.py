@@ -1,0 +1,127 @@
+"""Two ways besides Poisson in which sampling changes a law."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from recondite.losses.base import Array, LossLaw
+from recondite.losses.latent import MixedLoss, order_groups
+from recondite.losses.pair import DiscretePair
+from recondite.losses.product import SampledProduct
+
+__all__ = ["FoldedLoss", "RevealedLoss"]
+
+
+@dataclass(frozen=True)
+class FoldedLoss(LossLaw):
+    """Fixed-size batches without replacement, under replace-one.
+
+    For orders e^ε >= 1 the curve is that of ((1-q)Q + qP, Q); the relation treats its sides
+    alike, so the rest of the curve is its reflection (Zhu, Dong and Wang, 2022).
+
+    Attributes:
+      sampled: The law of ((1-q)Q + qP, Q), P and Q being the replace-one pair.
+    """
+
+    sampled: MixedLoss | SampledProduct
+
+    @property
+    def rate(self) -> float:
+        """Probability of taking part."""
+        return self.sampled.rate
+
+    @property
+    def supremum(self) -> float:
+        """Folding keeps the largest loss."""
+        return self.sampled.supremum
+
+    def renyi(self, orders: npt.ArrayLike) -> Array:
+        """By quadrature over the losses above 0 and their reflection.
+
+        For products of blocks, orders at which the far tail matters (a moment above 1.1) get the
+        bound moment + 1 - (1-q)^α instead, which is sound and close there.
+        """
+        alpha = np.atleast_1d(np.asarray(orders, float))
+        out = np.empty_like(alpha)
+        for group in order_groups(alpha):
+            losses, log_q = self.sampled.atoms(float(alpha[group].max()))
+            above = losses > 0
+            losses, log_q = losses[above], log_q[above]
+            for i in group:
+                out[i] = self._log_moment(float(alpha[i]), losses, log_q) / (alpha[i] - 1.0)
+        return out
+
+    def _log_moment(self, alpha: float, losses: Array, log_q: Array) -> float:
+        moment = _folded_moment(alpha, losses, log_q)
+        if isinstance(self.sampled, SampledProduct):
+            whole = (alpha - 1.0) * float(self.sampled.renyi([alpha])[0])
+            bound = float(np.logaddexp(whole, np.log(-np.expm1(alpha * np.log1p(-self.rate)))))
+            return bound if whole > 0.1 else min(bound, moment)
+        return moment
+
+    def discretise(
+        self, interval: float, *, tail: float = 1e-25, pessimistic: bool = True
+    ) -> DiscretePair:
+        """The sampled pair on the grid, folded."""
+        return self.sampled.discretise(interval, tail=tail, pessimistic=pessimistic).fold()
+
+    def mixture(self, weights: Sequence[float]) -> LossLaw:
+        """Sampling is applied once."""
+        raise ValueError("this law is sampled already: give the weights in one call")
+
+
+def _folded_moment(alpha: float, losses: Array, log_q: Array) -> float:
+    """log of 1 + Σ q·[e^{αℓ} - 1 + e^ℓ(e^{-αℓ} - 1)] over the losses ℓ > 0."""
+    if len(losses) == 0:
+        return 0.0
+    if float(losses.max()) * alpha < 30.0:
+        both = np.expm1(alpha * losses) + np.exp(losses) * np.expm1(-alpha * losses)
+        return float(np.log1p(max(0.0, float((np.exp(log_q) * both).sum()))))
+    top = float((log_q + alpha * losses).max())
+    high = np.exp(log_q + alpha * losses - top).sum()
+    low = (np.exp(log_q + losses) * np.expm1(-alpha * losses) - np.exp(log_q)).sum()
+    return float(max(0.0, top + np.log(high + (1.0 + low) * np.exp(-top))))
+
+
+@dataclass(frozen=True)
+class RevealedLoss(LossLaw):
+    """A pair used with probability ``rate``, where it is no secret whether it was.
+
+    This is Poisson sampling with noise on each record (DirDP-SGD) under replace-one: the two
+    neighbours draw the same batch, so there is no amplification, only the chance of not taking
+    part: δ(ε) <= Σ_k Bin(T, q)(k)·δ_k(ε).
+    """
+
+    base: LossLaw
+    rate: float
+
+    @property
+    def supremum(self) -> float:
+        """A record may take part every time."""
+        return self.base.supremum
+
+    def renyi(self, orders: npt.ArrayLike) -> Array:
+        """log(1 - q + q·e^{(α-1)D_α}) / (α-1)."""
+        alpha = np.atleast_1d(np.asarray(orders, float))
+        power = (alpha - 1.0) * self.base.renyi(alpha)
+        large = power > 30.0
+        small = np.log1p(self.rate * np.expm1(np.where(large, 0.0, power)))
+        out: Array = np.where(large, power + np.log(self.rate), small) / (alpha - 1.0)
+        if self.rate < 1.0:
+            extra = np.log1p((1 - self.rate) / self.rate * np.exp(-np.where(large, power, 1e3)))
+            out = out + np.where(large, extra, 0.0) / (alpha - 1.0)
+        return out
+
+    def discretise(
+        self, interval: float, *, tail: float = 1e-25, pessimistic: bool = True
+    ) -> DiscretePair:
+        """The pair on the grid, diluted with loss 0."""
+        return self.base.discretise(interval, tail=tail, pessimistic=pessimistic).reveal(self.rate)
+
+    def mixture(self, weights: Sequence[float]) -> LossLaw:
+        """Sampling is applied once."""
+        raise ValueError("this law is sampled already: give the weights in one call")
