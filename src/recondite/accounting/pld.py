@@ -105,7 +105,7 @@ def discounted_tail(masses: Array, interval: float) -> Array:
 
 
 def _cumulants(pair: DiscretePair, exponents: Array) -> Array:
-    """log Σ p·e^{sℓ} at each exponent s."""
+    """Log Σ p·e^{sℓ} at each exponent s."""
     kept = pair.p > 0
     logs, losses = np.log(pair.p[kept]), pair.losses[kept]
     out = np.empty(len(exponents))
@@ -183,8 +183,9 @@ def compose_pairs(
         weights = _tilted(pair, tilt)
         # Centring each law on its mean keeps the phases, which are multiplied by count, small.
         centre = pair.start + round(float(weights @ np.arange(len(weights))))
-        wrapped = np.bincount((pair.start - centre + np.arange(len(weights))) % length,
-                              weights, length)
+        wrapped = np.bincount(
+            (pair.start - centre + np.arange(len(weights))) % length, weights, length
+        )
         spectrum = fft.rfft(wrapped)
         log_spectrum += count * np.log(np.where(spectrum == 0, 1e-300, spectrum))
         offset += count * centre

@@ -105,7 +105,8 @@ class Channel:
             a single record. A channel fitted with a transform takes embeddings. Shape, floating
             dtype and device are kept.
           rng: A ``numpy.random.Generator`` or ``torch.Generator``. None takes fresh entropy from
-            the operating system; a seed that an attacker can guess undoes the noise.
+            the operating system. A seed that an attacker can guess undoes the noise, and torch
+            keeps only 32 bits of the seed of a generator on the CPU.
         """
         return self.noise.added_to(records, rng)
 

@@ -46,7 +46,15 @@ class NaturalChannel(Channel):
         method: str = "auto",
         rank: int | None = None,
     ) -> Natural:
-        """Returns the channel for these records; arguments as in :meth:`Spectrum.of`."""
+        """Returns the channel for these records.
+
+        Args:
+          data: The records, as in :meth:`Spectrum.of`.
+          capacity: The capacity in nats: what one noisy copy of a record may tell of it.
+          transform: An encoder, as in :meth:`Spectrum.of`; the channel is then one for embeddings.
+          method: How to find the spectrum, as in :meth:`Spectrum.of`.
+          rank: As in :meth:`Spectrum.of`.
+        """
         spectrum = Spectrum.of(data, transform=transform, method=method, rank=rank)
         return cls.from_spectrum(spectrum, capacity)
 

@@ -145,13 +145,14 @@ class Spectrum:
         *,
         mean: FloatArray | None = None,
         records: int | None = None,
-        tolerance: float = 1e-9,
+        tolerance: float | None = None,
     ) -> Spectrum:
         from scipy import linalg  # noqa: PLC0415  (heavy)
 
         values = linalg.eigvalsh(matrix, driver="evd", check_finite=False)[::-1]
         smallest = float(values[-1])
-        if smallest < -tolerance * max(float(values[0]), 0.0):
+        # Without a tolerance the matrix is a covariance by construction, and rounding is clipped.
+        if tolerance is not None and smallest < -tolerance * max(float(values[0]), 0.0):
             raise ValueError(f"matrix is not a covariance: eigenvalue {smallest:.6g} is negative")
         matrix.setflags(write=False)
         return cls(

@@ -46,7 +46,16 @@ class WhiteChannel(Channel):
         method: str = "auto",
         rank: int | None = None,
     ) -> WhiteChannel:
-        """Returns the channel for these records; arguments as in :meth:`Spectrum.of`."""
+        """Returns the channel for these records.
+
+        Args:
+          data: The records, as in :meth:`Spectrum.of`.
+          capacity: The capacity in nats: what one noisy copy of a record may tell of it.
+          floor: The least variance assumed in any direction, as a share of the mean variance.
+          transform: An encoder, as in :meth:`Spectrum.of`; the channel is then one for embeddings.
+          method: How to find the spectrum, as in :meth:`Spectrum.of`.
+          rank: As in :meth:`Spectrum.of`.
+        """
         spectrum = Spectrum.of(data, transform=transform, method=method, rank=rank)
         return cls.from_spectrum(spectrum, capacity, floor=floor)
 
@@ -54,7 +63,7 @@ class WhiteChannel(Channel):
     def from_spectrum(
         cls, spectrum: Spectrum, capacity: float, *, floor: float = 1e-6
     ) -> WhiteChannel:
-        """Returns the channel with this capacity in nats for records of this covariance."""
+        """Returns the channel for records of this covariance; arguments as in :meth:`fit`."""
         _solve.require_variance(spectrum.trace)
         inside, outside = _solve.floored(
             spectrum.eigenvalues, spectrum.dim, spectrum.trace, spectrum.discarded_bound, floor

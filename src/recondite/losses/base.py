@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from recondite.losses.pair import DiscretePair
 
-__all__ = ["Array", "LossLaw"]
+__all__ = ["Array", "LossLaw", "SampledOnce"]
 
 Array = npt.NDArray[np.float64]
 
@@ -55,3 +55,21 @@ class LossLaw(ABC):
         ``weights[0]`` is the probability that none does, which leaves Q: this is how Poisson
         sampling acts on a pair (P, Q), giving (Σ_j w_j P_j, Q) with P_0 = Q.
         """
+
+    @abstractmethod
+    def together(self, records: int) -> LossLaw:
+        """The unsampled law of a batch that holds this many of a person's records."""
+
+
+class SampledOnce(LossLaw):
+    """A law to which sampling has been applied: it cannot be applied again."""
+
+    def mixture(self, weights: Sequence[float]) -> LossLaw:
+        """Refused."""
+        del weights
+        raise ValueError("this law is sampled already: give the weights in one call")
+
+    def together(self, records: int) -> LossLaw:
+        """Refused: the number of records belongs into the weights of the sampling."""
+        del records
+        raise ValueError("this law is sampled already: apply group privacy before sampling")

@@ -41,3 +41,8 @@ class InfiniteLoss(LossLaw):
     def mixture(self, weights: Sequence[float]) -> LossLaw:
         """Only whether a record takes part matters."""
         return InfiniteLoss(self.rate * (1.0 - float(weights[0])))
+
+    def together(self, records: int) -> InfiniteLoss:
+        """Nothing gets worse than infinite."""
+        del records
+        return self

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from recondite.losses.base import Array, LossLaw
+from recondite.losses.base import Array, LossLaw, SampledOnce
 from recondite.losses.pair import DiscretePair, GridTooFineError, connect_the_dots, mixed_loss
 
 __all__ = ["LatentLoss", "MixedLoss", "log_moment", "order_groups"]
@@ -31,7 +31,7 @@ class LatentLoss(LossLaw):
 
     @abstractmethod
     def loss(self, x: Array, records: int = 1) -> Array:
-        """log dP_j/dQ at latent points, for a batch with j of the person's records."""
+        """Log dP_j/dQ at latent points, for a batch with j of the person's records."""
 
     @abstractmethod
     def inverse(self, losses: Array) -> Array:
@@ -43,10 +43,6 @@ class LatentLoss(LossLaw):
 
         Guarantee: the mass of P above and that of Q below the span is at most e^(-drop).
         """
-
-    @abstractmethod
-    def together(self, records: int) -> LatentLoss:
-        """The unsampled law of a batch that holds this many of the person's records."""
 
     @property
     @abstractmethod
@@ -118,7 +114,7 @@ class LatentLoss(LossLaw):
         return MixedLoss(self, tuple(float(w) for w in weights))
 
 
-class MixedLoss(LatentLoss):
+class MixedLoss(SampledOnce, LatentLoss):
     """The pair (Σ_j w_j P_j, Q) with P_0 = Q."""
 
     def __init__(self, base: LatentLoss, weights: tuple[float, ...]) -> None:
@@ -135,7 +131,7 @@ class MixedLoss(LatentLoss):
         return 1.0 - self.weights[0]
 
     def loss(self, x: Array, records: int = 1) -> Array:
-        """log Σ_j w_j e^{L_j}, formed as log1p(Σ_j w_j (e^{L_j} - 1))."""
+        """Log Σ_j w_j e^{L_j}, formed as log1p(Σ_j w_j (e^{L_j} - 1))."""
         del records
         each = np.stack([self.base.loss(x, j) for j in range(1, len(self.weights))])
         weights = np.array(self.weights[1:])[:, None]
@@ -183,10 +179,6 @@ class MixedLoss(LatentLoss):
             return []
         return [(float(points[1]), float(points[2] - points[0]))]
 
-    def together(self, records: int) -> LatentLoss:
-        """Sampling is applied once."""
-        raise ValueError("this law is sampled already")
-
     def renyi(self, orders: npt.ArrayLike) -> Array:
         """By quadrature; at orders whose tilt lies too far out, that of the unsampled law.
 
@@ -211,10 +203,6 @@ class MixedLoss(LatentLoss):
         """ln(1 - q(1 - e^-ε)): without the records, the batch looks sampled without them."""
         return float(mixed_loss(np.array([self.base.infimum]), self.rate)[0])
 
-    def mixture(self, weights: Sequence[float]) -> LossLaw:
-        """Sampling is applied once."""
-        raise ValueError("this law is sampled already: give the weights in one call")
-
 
 def order_groups(alpha: Array) -> list[npt.NDArray[np.intp]]:
     """Orders of a like size share their nodes: high orders need a long span, low ones do not."""
@@ -222,7 +210,7 @@ def order_groups(alpha: Array) -> list[npt.NDArray[np.intp]]:
 
 
 def log_moment(alpha: float, losses: Array, log_q: Array) -> float:
-    """log E_Q[e^{αL}], using E_Q[e^L] = 1 to keep small values precise."""
+    """Log E_Q[e^{αL}], using E_Q[e^L] = 1 to keep small values precise."""
     exponents = alpha * losses
     if float(exponents.max()) < 30.0:
         # E[e^{αL}] - 1 = E[expm1(αL) - α·expm1(L)], each term of second order in L.

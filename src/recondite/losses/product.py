@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from recondite.losses.base import Array, LossLaw
+from recondite.losses.base import Array, LossLaw, SampledOnce
 from recondite.losses.pair import DiscretePair, GridTooFineError, mixed_loss
 
 __all__ = ["ProductLoss", "SampledProduct"]
@@ -52,9 +52,13 @@ class ProductLoss(LossLaw):
             return self
         return SampledProduct(self, 1.0 - float(weights[0]))
 
+    def together(self, records: int) -> ProductLoss:
+        """Every factor holds as many of the person's records."""
+        return ProductLoss(tuple((law.together(records), count) for law, count in self.factors))
+
 
 @dataclass(frozen=True)
-class SampledProduct(LossLaw):
+class SampledProduct(SampledOnce):
     """((1-w)Q + wP, Q) for a product pair (P, Q)."""
 
     base: ProductLoss
@@ -110,10 +114,6 @@ class SampledProduct(LossLaw):
         """The product on a fine grid, sampled there, then moved to the grid asked for."""
         fine = self._fine(tail, pessimistic)
         return fine.regrid(interval, self.rate, pessimistic=pessimistic)
-
-    def mixture(self, weights: Sequence[float]) -> LossLaw:
-        """Sampling is applied once."""
-        raise ValueError("this law is sampled already: give the weights in one call")
 
 
 def subsampled_integer_renyi(order: int, rate: float, moments: Array) -> float:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from recondite.losses.base import Array, LossLaw
+from recondite.losses.base import Array, LossLaw, SampledOnce
 from recondite.losses.latent import MixedLoss, order_groups
 from recondite.losses.pair import DiscretePair
 from recondite.losses.product import SampledProduct
@@ -17,7 +16,7 @@ __all__ = ["FoldedLoss", "RevealedLoss"]
 
 
 @dataclass(frozen=True)
-class FoldedLoss(LossLaw):
+class FoldedLoss(SampledOnce):
     """Fixed-size batches without replacement, under replace-one.
 
     For orders e^ε >= 1 the curve is that of ((1-q)Q + qP, Q); the relation treats its sides
@@ -69,13 +68,9 @@ class FoldedLoss(LossLaw):
         """The sampled pair on the grid, folded."""
         return self.sampled.discretise(interval, tail=tail, pessimistic=pessimistic).fold()
 
-    def mixture(self, weights: Sequence[float]) -> LossLaw:
-        """Sampling is applied once."""
-        raise ValueError("this law is sampled already: give the weights in one call")
-
 
 def _folded_moment(alpha: float, losses: Array, log_q: Array) -> float:
-    """log of 1 + Σ q·[e^{αℓ} - 1 + e^ℓ(e^{-αℓ} - 1)] over the losses ℓ > 0."""
+    """Log of 1 + Σ q·[e^{αℓ} - 1 + e^ℓ(e^{-αℓ} - 1)] over the losses ℓ > 0."""
     if len(losses) == 0:
         return 0.0
     if float(losses.max()) * alpha < 30.0:
@@ -88,7 +83,7 @@ def _folded_moment(alpha: float, losses: Array, log_q: Array) -> float:
 
 
 @dataclass(frozen=True)
-class RevealedLoss(LossLaw):
+class RevealedLoss(SampledOnce):
     """A pair used with probability ``rate``, where it is no secret whether it was.
 
     This is Poisson sampling with noise on each record (DirDP-SGD) under replace-one: the two
@@ -121,7 +116,3 @@ class RevealedLoss(LossLaw):
     ) -> DiscretePair:
         """The pair on the grid, diluted with loss 0."""
         return self.base.discretise(interval, tail=tail, pessimistic=pessimistic).reveal(self.rate)
-
-    def mixture(self, weights: Sequence[float]) -> LossLaw:
-        """Sampling is applied once."""
-        raise ValueError("this law is sampled already: give the weights in one call")

@@ -101,7 +101,7 @@ def _log_cosh(x: Array) -> Array:
 
 
 def _log_sech_integral(dim: int) -> float:
-    """log of the integral of sech(x)^(dim-1), that is log B(1/2, (dim-1)/2)."""
+    """Log of the integral of sech(x)^(dim-1), that is log B(1/2, (dim-1)/2)."""
     z = 0.5 * (dim - 1)
     if z < 50:
         return float(special.betaln(0.5, z))

@@ -92,7 +92,8 @@ def _debye_polynomials() -> tuple[list[Array], list[Array]]:
             add(
                 u[-1],
                 multiply(
-                    [zero, -one, zero, one], add([half * c for c in last], multiply([zero, one], slope))
+                    [zero, -one, zero, one],
+                    add([half * c for c in last], multiply([zero, one], slope)),
                 ),
             )
         )
@@ -119,7 +120,7 @@ def _debye_sum(polynomials: list[Array], order: Array, t: Array) -> Array:
 
 
 def _stirling(order: Array) -> Array:
-    """log Γ(order + 1) less its leading terms, order·log(order) - order + log(2π·order)/2."""
+    """Log Γ(order + 1) less its leading terms, order·log(order) - order + log(2π·order)/2."""
     inverse = 1.0 / order
     coefficients = [1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156]
     return inverse * np.polynomial.polynomial.polyval(inverse * inverse, coefficients)
@@ -201,7 +202,7 @@ def log_0f1_difference(dim: npt.ArrayLike, upper: npt.ArrayLike, lower: npt.Arra
 
 
 def log_iv(order: npt.ArrayLike, argument: npt.ArrayLike) -> Array:
-    """log I_ν(x) for ν >= 0 and x >= 0, error at most 1e-12·max(1, |log I|).
+    """Log I_ν(x) for ν >= 0 and x >= 0, error at most 1e-12·max(1, |log I|).
 
     >>> round(float(log_iv(6849, 75.0)), 9)
     -28822.413538988

@@ -1,0 +1,58 @@
+"""Reconstruction robustness: how much better than a blind guess any attacker can do."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from recondite import _validate
+from recondite.accounting.composition import Composition
+from recondite.accounting.pld import LossDistribution, loss_distributions
+
+__all__ = ["reconstruction_bound", "rero"]
+
+Array = npt.NDArray[np.float64]
+
+
+def reconstruction_bound(
+    prior: float, remove: LossDistribution, add: LossDistribution
+) -> float:
+    """γ(r): the largest success of any attacker whose best blind guess succeeds with r.
+
+    P is the run with the target's record, Q the run without. Success under P of an event that
+    has probability at most r under Q is bounded, for every ε >= 0, by δ_remove(ε) + e^ε·r and by
+    1 - e^-ε·(1 - r - δ_add(ε)). Each candidate is sound, so any set of ε is.
+
+    Args:
+      prior: r, the success of the best guess without the release.
+      remove: The composed loss of P against Q.
+      add: The composed loss of Q against P.
+    """
+    best = 1.0
+    for curve, forward in ((remove, True), (add, False)):
+        points = _points(curve, prior, forward)
+        deltas = curve.delta(points)
+        if forward:
+            values = deltas + np.exp(points) * prior
+        else:
+            values = 1.0 - np.exp(-points) * np.maximum(0.0, 1.0 - prior - deltas)
+        best = min(best, float(values.min()))
+    return max(prior, best)
+
+
+def _points(curve: LossDistribution, prior: float, forward: bool) -> Array:
+    """The losses of the grid are where the bound's minimum lies; beyond log(1/r) none is below 1."""
+    points = curve.losses[curve.losses >= 0]
+    if forward:
+        points = points[points <= -np.log(prior)]
+    if len(points) > 20_000:
+        points = points[:: len(points) // 20_000 + 1]
+    return np.append(points, 0.0)
+
+
+def rero(composition: Composition, prior: float) -> float:
+    """The bound for a whole run."""
+    rate = _validate.probability("prior", prior)
+    if not composition.parts:
+        return rate
+    return reconstruction_bound(rate, *loss_distributions(composition))

@@ -1,0 +1,27 @@
+"""What is released: one small frozen dataclass for each mechanism."""
+
+from recondite.mechanisms.base import (
+    Mechanism,
+    MetricPrivacy,
+    Neighbouring,
+    UndefinedNotionError,
+)
+from recondite.mechanisms.directional import Directional
+from recondite.mechanisms.gaussian import Gaussian
+from recondite.mechanisms.none import NoNoise
+from recondite.mechanisms.partitioned import PartitionedVonMisesFisher
+from recondite.mechanisms.registry import mechanisms
+from recondite.mechanisms.vmf import VonMisesFisher
+
+__all__ = [
+    "Directional",
+    "Gaussian",
+    "Mechanism",
+    "MetricPrivacy",
+    "Neighbouring",
+    "NoNoise",
+    "PartitionedVonMisesFisher",
+    "UndefinedNotionError",
+    "VonMisesFisher",
+    "mechanisms",
+]

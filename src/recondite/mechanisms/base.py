@@ -1,0 +1,128 @@
+"""What every mechanism states and offers, and nothing more."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, ClassVar, Literal, TypeVar
+
+from recondite import _validate
+from recondite.losses import LossLaw
+
+__all__ = ["Mechanism", "MetricPrivacy", "Neighbouring", "UndefinedNotionError"]
+
+M = TypeVar("M", bound="Mechanism")
+
+
+class Neighbouring(str, Enum):
+    """Which two data sets a guarantee compares."""
+
+    ADD_OR_REMOVE = "add-or-remove-one"
+    REPLACE = "replace-one"
+
+
+class UndefinedNotionError(ValueError):
+    """A notion of privacy has no value for this mechanism; the message is the reason."""
+
+
+@dataclass(frozen=True)
+class MetricPrivacy:
+    """Metric privacy: log-densities differ by at most constant·distance.
+
+    Attributes:
+      constant: The factor in front of the metric.
+      metric: The metrics for which it holds.
+      between: What the distance is measured between.
+      per_record: The largest log-density ratio that one record can cause in one release.
+    """
+
+    constant: float
+    metric: str
+    between: str
+    per_record: float
+
+
+class Mechanism(ABC):
+    """A randomised release of a gradient, as a frozen dataclass.
+
+    Attributes:
+      name: Its name on the command line.
+      parameter: The field that sets the strength of the noise.
+      weaker: Whether a larger or a smaller ``parameter`` means less noise.
+      noise_on: Whether noise is drawn once for the average of a batch, or for each record.
+      dim: Number of coordinates released; None until a model is known.
+    """
+
+    name: ClassVar[str]
+    parameter: ClassVar[str]
+    weaker: ClassVar[Literal["larger", "smaller"]]
+    noise_on: ClassVar[Literal["average", "record"]] = "average"
+    dim: int | None
+
+    @abstractmethod
+    def loss(self, relation: Neighbouring) -> LossLaw:
+        """The privacy-loss law of the worst-case pair of one unsampled release."""
+
+    @abstractmethod
+    def perturb(self, gradient: Any, generator: Any = None) -> Any:
+        """Draws a release. NumPy arrays and torch tensors, batched over leading axes."""
+
+    @abstractmethod
+    def log_likelihood(self, release: Any, gradient: Any) -> Any:
+        """Log-density of a release given the gradient before noise: what an attacker maximises."""
+
+    @abstractmethod
+    def log_bayes_capacity(self) -> float:
+        """log of Bayes' capacity of one release: an upper bound on min-entropy leakage, in nats."""
+
+    @abstractmethod
+    def mutual_information(self) -> float:
+        """Upper bound, in nats, on the information one release carries about what it protects."""
+
+    @abstractmethod
+    def metric_privacy(self) -> MetricPrivacy:
+        """The metric guarantee of one release."""
+
+    @abstractmethod
+    def fisher_information(self) -> float:
+        """Fisher information per unit displacement of the release's centre."""
+
+    def with_dim(self: M, dim: int) -> M:
+        """The same mechanism for a gradient of this many coordinates."""
+        return dataclasses.replace(self, dim=dim)  # type: ignore[type-var]
+
+    def with_strength(self: M, value: float) -> M:
+        """The same mechanism with another amount of noise."""
+        return dataclasses.replace(self, **{self.parameter: value})  # type: ignore[type-var]
+
+    def for_batches(self: M, largest: int) -> M:
+        """The same mechanism, told the largest batch a schedule can draw."""
+        del largest
+        return self
+
+    @property
+    def strength(self) -> float:
+        """The value of the noise parameter."""
+        return float(getattr(self, self.parameter))
+
+    def required_dim(self) -> int:
+        """The dimension, or an error that says how to give it."""
+        if self.dim is None:
+            raise ValueError(f"dim is not set: give {type(self).__name__}(..., dim=...)")
+        return self.dim
+
+    def parameters(self) -> dict[str, Any]:
+        """Every field that was given, ready for JSON."""
+        fields = dataclasses.fields(self)  # type: ignore[arg-type]
+        values = {field.name: getattr(self, field.name) for field in fields}
+        return {name: _plain(value) for name, value in values.items() if value is not None}
+
+    def _check_dim(self, least: int) -> None:
+        if self.dim is not None:
+            object.__setattr__(self, "dim", _validate.at_least("dim", self.dim, least))
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, tuple) else value

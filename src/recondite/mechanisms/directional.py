@@ -1,0 +1,125 @@
+"""DirDP-SGD: von Mises-Fisher noise on every record's gradient direction, then the average."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from recondite import _validate
+from recondite.losses import LossLaw
+from recondite.mechanisms.base import Mechanism, MetricPrivacy, Neighbouring
+from recondite.mechanisms.blocks import block_sizes, product_law, split
+from recondite.mechanisms.partitioned import join_blocks
+from recondite.mechanisms.vmf import log_density, vmf_information
+from recondite.numerics.bessel import bessel_ratio, log_0f1
+from recondite.numerics.sphere import sample_vmf
+
+__all__ = ["Directional"]
+
+
+@dataclass(frozen=True)
+class Directional(Mechanism):
+    """Averages per-record directions, each noised on its own (Faustini et al., 2023).
+
+    Guarantee: under replace-one, one participation of a record is dominated by the product of
+    its blocks' antipodal pairs (pure ε 2κm for m blocks); averaging is post-processing. Under
+    add/remove there is no finite ε: the norm of a sum of n noised unit vectors reveals n.
+
+    Attributes:
+      kappa: Concentration of the noise on each record (and block).
+      dim: Number of coordinates.
+      blocks: Number of nearly equal blocks, or their sizes; weights are public constants.
+    """
+
+    kappa: float
+    dim: int | None = None
+    blocks: int | tuple[int, ...] = 1
+
+    name: ClassVar[str] = "directional"
+    parameter: ClassVar[str] = "kappa"
+    weaker: ClassVar[Literal["larger", "smaller"]] = "larger"
+    noise_on: ClassVar[Literal["average", "record"]] = "record"
+
+    def __post_init__(self) -> None:
+        _validate.positive("kappa", self.kappa)
+        self._check_dim(2)
+        if self.dim is not None:
+            block_sizes(self.dim, self.blocks)
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Sizes of the blocks."""
+        return block_sizes(self.required_dim(), self.blocks)
+
+    def loss(self, relation: Neighbouring) -> LossLaw:
+        """The product of antipodal pairs of one record, under replace-one only."""
+        if relation is not Neighbouring.REPLACE:
+            raise ValueError(
+                "neighbouring must be replace-one for per-record directional noise: under "
+                "add-or-remove-one the norm of the sum reveals how many records took part, "
+                "so no finite epsilon exists"
+            )
+        sizes = self.sizes
+        return product_law(sizes, (float(self.kappa),) * len(sizes))
+
+    def perturb(self, gradient: Any, generator: Any = None) -> Any:
+        """The average over records (axis -2) of their noised directions."""
+        return self.perturb_records(gradient, generator).mean(-2)
+
+    def perturb_records(self, gradients: Any, generator: Any = None) -> Any:
+        """A noised direction for each record's gradient, before averaging."""
+        sizes = block_sizes(gradients.shape[-1], self.blocks)
+        if len(sizes) == 1:
+            return sample_vmf(gradients, self.kappa, generator)
+        pieces = split(gradients, sizes)
+        return join_blocks([sample_vmf(piece, self.kappa, generator) for piece in pieces])
+
+    def log_likelihood(self, release: Any, gradient: Any) -> Any:
+        """Log-density of an averaged release given per-record gradients (records on axis -2).
+
+        Exact for one record. For several the density has no closed form; an isotropic normal law
+        with the exact mean and the exact total variance stands in for it: an estimate.
+        """
+        sizes = block_sizes(gradient.shape[-1], self.blocks)
+        records = gradient.shape[-2]
+        pairs = zip(split(release, sizes), split(gradient, sizes), strict=True)
+        terms = []
+        for size, (out, rows) in zip(sizes, pairs, strict=True):
+            if records == 1:
+                terms.append(log_density(out, rows[..., 0, :], self.kappa))
+                continue
+            weight = (size / gradient.shape[-1]) ** 0.5
+            units = rows / ((rows * rows).sum(-1) ** 0.5)[..., None]
+            shrink = float(bessel_ratio(0.5 * size - 1.0, self.kappa))
+            centre = weight * shrink * units.mean(-2)
+            variance = weight**2 * (1.0 - shrink**2) / (records * size)
+            squared = ((out - centre) ** 2).sum(-1)
+            terms.append(-0.5 * squared / variance - 0.5 * size * np.log(2 * np.pi * variance))
+        return sum(terms[1:], terms[0])
+
+    def log_bayes_capacity(self) -> float:
+        """Of one record's gradient direction in one release it takes part in."""
+        sizes = np.array(self.sizes, float)
+        return float((self.kappa - log_0f1(sizes, self.kappa)).sum())
+
+    def mutual_information(self) -> float:
+        """About one record's gradient direction, from one release it takes part in."""
+        return sum(vmf_information(size, self.kappa) for size in self.sizes)
+
+    def metric_privacy(self) -> MetricPrivacy:
+        """κ times the distance between one record's gradient directions."""
+        return MetricPrivacy(
+            float(self.kappa),
+            "Euclidean and angular distance, summed over blocks",
+            "one record's gradient direction and another's",
+            2.0 * self.kappa * len(self.sizes),
+        )
+
+    def fisher_information(self) -> float:
+        """κ·A_p(κ) for one record alone (other records only add noise); flat noise only."""
+        sizes = self.sizes
+        if len(sizes) > 1:
+            raise ValueError("Fisher information differs between blocks: ask for blocks=1")
+        return float(self.kappa * bessel_ratio(0.5 * sizes[0] - 1.0, self.kappa))

@@ -1,0 +1,62 @@
+"""No noise, with or without clipping: what a defence is compared with."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from recondite.losses import InfiniteLoss, LossLaw
+from recondite.mechanisms.base import Mechanism, MetricPrivacy, Neighbouring, UndefinedNotionError
+
+__all__ = ["NoNoise"]
+
+
+@dataclass(frozen=True)
+class NoNoise(Mechanism):
+    """Releases the gradient as it is.
+
+    Attributes:
+      dim: Number of coordinates.
+      clip: Whether gradients are clipped first, which bounds nothing that an attacker needs.
+    """
+
+    dim: int | None = None
+    clip: bool = False
+
+    name: ClassVar[str] = "none"
+    parameter: ClassVar[str] = ""
+    weaker: ClassVar[Literal["larger", "smaller"]] = "larger"
+
+    def __post_init__(self) -> None:
+        self._check_dim(1)
+
+    def loss(self, relation: Neighbouring) -> LossLaw:
+        """Infinite."""
+        del relation
+        return InfiniteLoss()
+
+    def perturb(self, gradient: Any, generator: Any = None) -> Any:
+        """The gradient."""
+        del generator
+        return gradient
+
+    def log_likelihood(self, release: Any, gradient: Any) -> Any:
+        """Not a density."""
+        raise UndefinedNotionError("a release without noise has no density: compare for equality")
+
+    def log_bayes_capacity(self) -> float:
+        """Infinite: exact values of a continuum are revealed."""
+        return math.inf
+
+    def mutual_information(self) -> float:
+        """Infinite."""
+        return math.inf
+
+    def metric_privacy(self) -> MetricPrivacy:
+        """Infinite."""
+        return MetricPrivacy(math.inf, "any", "averaged gradients of two batches", math.inf)
+
+    def fisher_information(self) -> float:
+        """Infinite."""
+        return math.inf

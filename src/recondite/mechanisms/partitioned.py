@@ -1,0 +1,124 @@
+"""Von Mises-Fisher noise on each block of the averaged gradient."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+import numpy as np
+
+from recondite import _validate
+from recondite.losses import LossLaw
+from recondite.mechanisms.base import Mechanism, MetricPrivacy, Neighbouring, UndefinedNotionError
+from recondite.mechanisms.blocks import block_sizes, product_law, split
+from recondite.mechanisms.vmf import log_density, vmf_information
+from recondite.numerics.bessel import log_0f1
+from recondite.numerics.random import is_torch
+from recondite.numerics.sphere import sample_vmf
+
+__all__ = ["PartitionedVonMisesFisher", "join_blocks"]
+
+
+@dataclass(frozen=True)
+class PartitionedVonMisesFisher(Mechanism):
+    """Releases a noisy direction for each block, with public weights.
+
+    Guarantee: the product of the blocks' antipodal pairs dominates, under either relation:
+    pure ε is 2·Σκ_i. The norms of the blocks are not released: block i has norm
+    sqrt(size_i / dim), a constant. One flat block is best at equal κ.
+
+    Attributes:
+      kappa: Concentration of every block, or one for each.
+      dim: Number of coordinates.
+      blocks: Number of nearly equal blocks, or their sizes.
+    """
+
+    kappa: float | tuple[float, ...]
+    dim: int | None = None
+    blocks: int | tuple[int, ...] = 2
+
+    name: ClassVar[str] = "partitioned"
+    parameter: ClassVar[str] = "kappa"
+    weaker: ClassVar[Literal["larger", "smaller"]] = "larger"
+
+    def __post_init__(self) -> None:
+        for kappa in self.kappa if isinstance(self.kappa, tuple) else (self.kappa,):
+            _validate.positive("kappa", kappa)
+        self._check_dim(2)
+        if self.dim is not None and isinstance(self.kappa, tuple):
+            count = len(self.sizes)
+            if len(self.kappa) != count:
+                raise ValueError(f"kappa must have one value for each of {count} blocks")
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Sizes of the blocks."""
+        return block_sizes(self.required_dim(), self.blocks)
+
+    @property
+    def kappas(self) -> tuple[float, ...]:
+        """Concentration of each block."""
+        if isinstance(self.kappa, tuple):
+            return tuple(float(k) for k in self.kappa)
+        return (float(self.kappa),) * len(self.sizes)
+
+    @property
+    def strength(self) -> float:
+        """κ, where all blocks share it."""
+        if isinstance(self.kappa, tuple):
+            raise ValueError("kappa differs between blocks: calibrate with one value for all")
+        return float(self.kappa)
+
+    def loss(self, relation: Neighbouring) -> LossLaw:
+        """The product of antipodal pairs, under either relation."""
+        del relation
+        return product_law(self.sizes, self.kappas)
+
+    def perturb(self, gradient: Any, generator: Any = None) -> Any:
+        """Noisy block directions, weighted and joined."""
+        pieces = split(gradient, block_sizes(gradient.shape[-1], self.blocks))
+        kappas = self.with_dim(gradient.shape[-1]).kappas
+        noisy = [sample_vmf(piece, k, generator) for piece, k in zip(pieces, kappas, strict=True)]
+        return join_blocks(noisy)
+
+    def log_likelihood(self, release: Any, gradient: Any) -> Any:
+        """Sum of the blocks' log-densities with respect to uniform directions."""
+        sized = self.with_dim(gradient.shape[-1])
+        pairs = zip(split(release, sized.sizes), split(gradient, sized.sizes), strict=True)
+        terms = [log_density(r, g, k) for (r, g), k in zip(pairs, sized.kappas, strict=True)]
+        return sum(terms[1:], terms[0])
+
+    def log_bayes_capacity(self) -> float:
+        """Capacities of the blocks add in log."""
+        kappas = np.array(self.kappas)
+        return float((kappas - log_0f1(np.array(self.sizes, float), kappas)).sum())
+
+    def mutual_information(self) -> float:
+        """Informations of the blocks add."""
+        pairs = zip(self.sizes, self.kappas, strict=True)
+        return sum(vmf_information(size, kappa) for size, kappa in pairs)
+
+    def metric_privacy(self) -> MetricPrivacy:
+        """The largest block's κ times the sum of distances between block directions."""
+        return MetricPrivacy(
+            max(self.kappas),
+            "sum over blocks of Euclidean (or angular) distances",
+            "averaged gradient directions of two batches, block by block",
+            2.0 * sum(self.kappas),
+        )
+
+    def fisher_information(self) -> float:
+        """Not one number: every block has its own."""
+        raise UndefinedNotionError("Fisher information differs between blocks: ask each block")
+
+
+def join_blocks(blocks: list[Any]) -> Any:
+    """Unit block directions joined into a vector of norm 1, weighted by sqrt(size / dim)."""
+    dim = sum(block.shape[-1] for block in blocks)
+    weighted = [block * math.sqrt(block.shape[-1] / dim) for block in blocks]
+    if is_torch(blocks[0]):
+        import torch  # noqa: PLC0415
+
+        return torch.cat(weighted, dim=-1)
+    return np.concatenate(weighted, axis=-1)

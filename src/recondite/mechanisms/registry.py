@@ -1,0 +1,33 @@
+"""Mechanisms by name: ours, and those that other packages register.
+
+A package adds its own through the entry-point group ``recondite.mechanisms``; it then has
+accounting, calibration and every command for free.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+
+from recondite.mechanisms.base import Mechanism
+from recondite.mechanisms.directional import Directional
+from recondite.mechanisms.gaussian import Gaussian
+from recondite.mechanisms.none import NoNoise
+from recondite.mechanisms.partitioned import PartitionedVonMisesFisher
+from recondite.mechanisms.vmf import VonMisesFisher
+
+__all__ = ["mechanisms"]
+
+GROUP = "recondite.mechanisms"
+
+
+def mechanisms() -> dict[str, type[Mechanism]]:
+    """Every mechanism by its name; a registered one cannot replace one of ours."""
+    own: list[type[Mechanism]] = [
+        Gaussian,
+        VonMisesFisher,
+        PartitionedVonMisesFisher,
+        Directional,
+        NoNoise,
+    ]
+    found = {entry.name: entry.load() for entry in entry_points(group=GROUP)}
+    return {**found, **{mechanism.name: mechanism for mechanism in own}}

@@ -1,0 +1,90 @@
+"""Von Mises-Fisher noise on the averaged gradient's direction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from recondite import _validate
+from recondite.losses import LossLaw, SphereLoss
+from recondite.mechanisms.base import Mechanism, MetricPrivacy, Neighbouring
+from recondite.numerics.bessel import bessel_ratio, log_0f1
+from recondite.numerics.sphere import sample_vmf
+
+__all__ = ["VonMisesFisher", "log_density", "vmf_information"]
+
+
+@dataclass(frozen=True)
+class VonMisesFisher(Mechanism):
+    """Releases a unit vector drawn from VMF(averaged gradient / its norm, κ).
+
+    Guarantee: one record can turn the average by at most a half turn, so every pair of
+    neighbouring batches is dominated by the antipodal pair; clipping and batch size do not
+    matter. Holds under add/remove and under replace-one. An empty batch or a zero average must
+    release a uniform direction (which the same pair dominates); ``perturb`` itself refuses it.
+
+    Attributes:
+      kappa: Concentration κ > 0; larger is less noise.
+      dim: Number of coordinates, at least 2.
+    """
+
+    kappa: float
+    dim: int | None = None
+
+    name: ClassVar[str] = "vmf"
+    parameter: ClassVar[str] = "kappa"
+    weaker: ClassVar[Literal["larger", "smaller"]] = "larger"
+
+    def __post_init__(self) -> None:
+        _validate.positive("kappa", self.kappa)
+        self._check_dim(2)
+
+    def loss(self, relation: Neighbouring) -> LossLaw:
+        """The antipodal pair, under either relation."""
+        del relation
+        return SphereLoss(self.required_dim(), float(self.kappa))
+
+    def perturb(self, gradient: Any, generator: Any = None) -> Any:
+        """A unit vector around the direction of ``gradient``, exact, in O(p)."""
+        return sample_vmf(gradient, self.kappa, generator)
+
+    def log_likelihood(self, release: Any, gradient: Any) -> Any:
+        """Log-density with respect to the uniform law on the sphere."""
+        return log_density(release, gradient, self.kappa)
+
+    def log_bayes_capacity(self) -> float:
+        """κ - Λ_p(κ), an equality when averaged directions fill the sphere."""
+        return float(self.kappa - log_0f1(self.required_dim(), self.kappa))
+
+    def mutual_information(self) -> float:
+        """κ·A_p(κ) - Λ_p(κ): the channel capacity, attained by the uniform prior (symmetry)."""
+        return vmf_information(self.required_dim(), self.kappa)
+
+    def metric_privacy(self) -> MetricPrivacy:
+        """κ times the distance between averaged directions."""
+        return MetricPrivacy(
+            float(self.kappa),
+            "Euclidean and angular distance",
+            "averaged gradient directions of two batches",
+            2.0 * self.kappa,
+        )
+
+    def fisher_information(self) -> float:
+        """κ·A_p(κ) along the sphere."""
+        return float(self.kappa * bessel_ratio(0.5 * self.required_dim() - 1.0, self.kappa))
+
+
+def vmf_information(dim: int, kappa: float) -> float:
+    """Mutual information of a uniform direction and its noisy copy, in nats.
+
+    Both terms are of the order of κ²/p and differ by half of it, so nothing cancels.
+    """
+    mean = float(bessel_ratio(0.5 * dim - 1.0, kappa))
+    return float(kappa * mean - log_0f1(dim, kappa))
+
+
+def log_density(release: Any, gradient: Any, kappa: float) -> Any:
+    """κ·cos(release, gradient) - Λ_p(κ), over the last axis."""
+    norms = ((gradient * gradient).sum(-1) * (release * release).sum(-1)) ** 0.5
+    cosine = (release * gradient).sum(-1) / norms
+    return kappa * cosine - float(log_0f1(gradient.shape[-1], kappa))

@@ -1,0 +1,84 @@
+"""Random numbers for NumPy arrays and torch tensors through one small interface.
+
+Without a generator the randomness comes fresh from the operating system: noise that protects
+must not follow from a seed that somebody set elsewhere.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Any
+
+import numpy as np
+
+__all__ = ["NumpySource", "TorchSource", "is_torch", "random_source"]
+
+
+def is_torch(value: Any) -> bool:
+    """Whether this is a torch tensor, without importing torch."""
+    return type(value).__module__.split(".")[0] == "torch"
+
+
+class NumpySource:
+    """Random numbers from a NumPy generator."""
+
+    def __init__(self, generator: Any) -> None:
+        self.library: Any = np
+        self.generator = np.random.default_rng() if generator is None else generator
+
+    def gamma(self, shape: float, count: int) -> Any:
+        """Standard gamma variates, float64."""
+        return self.generator.standard_gamma(shape, count)
+
+    def exponential(self, count: int) -> Any:
+        """Standard exponential variates, float64."""
+        return self.generator.standard_exponential(count)
+
+    def normal_like(self, rows: Any) -> Any:
+        """Standard normal variates of an array's shape and precision."""
+        dtype = rows.dtype if rows.dtype in (np.float32, np.float64) else np.float64
+        return self.generator.standard_normal(rows.shape, dtype=dtype)
+
+    def indices(self, count: int) -> Any:
+        """0 … count - 1."""
+        return np.arange(count)
+
+
+class TorchSource:
+    """Random numbers from a torch generator on the tensor's device."""
+
+    def __init__(self, generator: Any, like: Any) -> None:
+        import torch  # noqa: PLC0415
+
+        self.library: Any = torch
+        self.device = like.device
+        if generator is None:
+            # The global generator may have been seeded: noise that protects must not be.
+            generator = torch.Generator(device=like.device)
+            generator.manual_seed(secrets.randbits(63))
+        self.generator = generator
+
+    def gamma(self, shape: float, count: int) -> Any:
+        """Standard gamma variates, float64."""
+        full = self.library.full((count,), shape, dtype=self.library.float64, device=self.device)
+        return self.library._standard_gamma(full, generator=self.generator)
+
+    def exponential(self, count: int) -> Any:
+        """Standard exponential variates, float64."""
+        out = self.library.empty(count, dtype=self.library.float64, device=self.device)
+        return out.exponential_(generator=self.generator)
+
+    def normal_like(self, rows: Any) -> Any:
+        """Standard normal variates of a tensor's shape and precision."""
+        # empty_like keeps the strides of a broadcast view; a fresh tensor is contiguous.
+        out = self.library.empty(rows.shape, dtype=rows.dtype, device=self.device)
+        return out.normal_(generator=self.generator)
+
+    def indices(self, count: int) -> Any:
+        """0 … count - 1."""
+        return self.library.arange(count, device=self.device)
+
+
+def random_source(like: Any, generator: Any) -> NumpySource | TorchSource:
+    """The source that matches an array's library and device."""
+    return TorchSource(generator, like) if is_torch(like) else NumpySource(generator)

@@ -1,0 +1,128 @@
+r"""Exact sampling of the von Mises-Fisher law in O(p) time and memory.
+
+A draw around a unit vector x is ``t·x + sqrt(1 - t²)·w`` with the cosine t from its own
+one-dimensional law, proportional to :math:`(1-t^2)^{(p-3)/2} e^{\kappa t}`, and w uniform on the
+directions orthogonal to x. The cosine is drawn by rejection (Wood, 1994) in float64; w is a
+Gaussian vector without its component along x. No rotation matrix is formed.
+
+Works on NumPy arrays and torch tensors alike; torch is imported only if a tensor comes in.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from recondite.numerics.random import is_torch, random_source
+
+__all__ = ["cosines", "sample_vmf"]
+
+# Below this dimension a Gaussian vector can lie so close to x that subtracting squared norms
+# would cancel; there the component along x is removed explicitly.
+_SMALL = 256
+
+
+def cosines(count: int, dim: int, kappa: float, like: Any = None, generator: Any = None) -> Any:
+    """Independent draws of the cosine t and of sqrt(1 - t²), as two float64 arrays.
+
+    Args:
+      count: How many.
+      dim: Dimension p >= 2 of the space the sphere lies in.
+      kappa: Concentration κ >= 0.
+      like: A tensor whose library and device to use; NumPy without one.
+      generator: A generator of that library; fresh operating-system entropy without one.
+    """
+    source = random_source(like, generator)
+    n = dim - 1
+    b = n / (2.0 * kappa + math.hypot(2.0 * kappa, n))
+    x0 = (1.0 - b) / (1.0 + b)
+    slope = x0 * (1.0 + b) * (1.0 + b) / (4.0 * b)  # x0 / (1 - x0²)
+    t, s = _candidates(source, n, b, count)
+    xp = source.library
+    pending = None
+    while True:
+        here = t if pending is None else t[pending]
+        gain = kappa * (here - x0) + n * xp.log1p(slope * (x0 - here))
+        rejected = gain < -source.exponential(len(here))
+        if not bool(rejected.any()):
+            return t, s
+        places = source.indices(count) if pending is None else pending
+        pending = places[rejected]
+        t[pending], s[pending] = _candidates(source, n, b, len(pending))
+
+
+def _candidates(source: Any, n: int, b: float, count: int) -> tuple[Any, Any]:
+    """Proposals of Wood's envelope: 1 - t = 2bG₁/(G₂ + bG₁) with two gamma variates."""
+    g1, g2 = source.gamma(0.5 * n, count), source.gamma(0.5 * n, count)
+    total = g2 + b * g1
+    return (g2 - b * g1) / total, 2.0 * (b * g1 * g2) ** 0.5 / total
+
+
+def sample_vmf(directions: Any, kappa: float, generator: Any = None) -> Any:
+    """Draws from VMF(x, κ) around each row of ``directions``, which need not be normalised.
+
+    Args:
+      directions: Array or tensor of shape (..., p), p >= 2, finite and nonzero.
+      kappa: Concentration κ >= 0; 0 is uniform.
+      generator: NumPy or torch generator; fresh operating-system entropy without one.
+
+    Returns:
+      Unit vectors, same shape, dtype (at least single precision) and library.
+    """
+    dim = directions.shape[-1]
+    if dim < 2:
+        raise ValueError(f"directions must have 2 or more coordinates, got {dim}")
+    rows = directions.reshape(-1, dim)
+    if not is_torch(rows) and rows.dtype not in (np.float32, np.float64):
+        rows = rows.astype(np.float64)
+    norms = _norms(rows)
+    if not bool(((norms > 0) & (norms < math.inf)).all()):
+        # Squares may have over- or underflowed: only directions matter, so rescale and look again.
+        largest = abs(rows).max(-1) if not is_torch(rows) else rows.abs().amax(-1)
+        if not bool(((largest > 0) & (largest < math.inf)).all()):
+            raise ValueError("directions must be finite and nonzero: zero has no direction")
+        rows = rows / largest[:, None]
+        norms = _norms(rows)
+    source = random_source(rows, generator)
+    noise = source.normal_like(rows)
+    t, s = cosines(len(rows), dim, kappa, rows, source.generator)
+    if dim < _SMALL:
+        noise -= (((rows * noise).sum(-1) / norms**2)[:, None]) * rows
+        noise -= (((rows * noise).sum(-1) / norms**2)[:, None]) * rows
+        along, tangent = 0.0 * norms, _norms(noise)
+    else:
+        along = _dots(rows, noise) / norms
+        tangent = (_norms(noise) ** 2 - along**2) ** 0.5
+    on_noise = _as(s / tangent, rows)
+    on_rows = _as((t - s * along / tangent) / norms, rows)
+    noise *= on_noise[:, None]
+    if is_torch(noise):
+        noise.addcmul_(rows, on_rows[:, None])
+    elif dim < _SMALL:
+        noise += on_rows[:, None] * rows
+    else:
+        for out, row, factor in zip(noise, rows, on_rows, strict=True):
+            out += factor * row
+    return noise.reshape(directions.shape)
+
+
+def _norms(rows: Any) -> Any:
+    """Euclidean norms in float64."""
+    if is_torch(rows):
+        return rows.norm(dim=-1).double()
+    with np.errstate(over="ignore", invalid="ignore", under="ignore"):
+        norms = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64))
+    return norms
+
+
+def _dots(rows: Any, noise: Any) -> Any:
+    if is_torch(rows):
+        # One row: a BLAS dot; many: row by row without materialising the product.
+        return (rows[:, None, :] @ noise[:, :, None]).reshape(-1).double()
+    return np.einsum("ij,ij->i", rows, noise, dtype=np.float64)
+
+
+def _as(values: Any, rows: Any) -> Any:
+    return values.to(rows.dtype) if is_torch(rows) else values.astype(rows.dtype)
