@@ -59,7 +59,9 @@ def approach_1(
     low, high = 0.0, most
     for _ in range(4):
         single = np.linspace(low, high, 400)
-        value = _composed(single, orders, renyi, rate, steps, delta, as_printed)
+        value = _composed(
+            single, orders, renyi, rate=rate, steps=steps, delta=delta, as_printed=as_printed
+        )
         index = int(np.argmin(value))
         best = min(best, float(value[index]))
         low, high = single[max(index - 1, 0)], single[min(index + 1, len(single) - 1)]
@@ -70,6 +72,7 @@ def _composed(
     single: Array,
     orders: Array,
     renyi: Array,
+    *,
     rate: float,
     steps: int,
     delta: float,

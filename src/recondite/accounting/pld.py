@@ -16,6 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy import fft
 
 from recondite.accounting.composition import Composition
 from recondite.accounting.rdp import rdp_epsilon
@@ -143,8 +144,9 @@ def _window(
 def _tilted(pair: DiscretePair, tilt: float) -> Array:
     with np.errstate(divide="ignore"):
         logs = np.log(pair.p) + tilt * pair.losses
-    out: Array = np.exp(logs - logs.max())
-    return out / out.sum()
+    weights = np.exp(logs - logs.max())
+    out: Array = weights / weights.sum()
+    return out
 
 
 def _variance(pair: DiscretePair, tilt: float) -> float:
@@ -168,8 +170,6 @@ def compose_pairs(
     pairs: Sequence[tuple[DiscretePair, int]], *, tilt: float = 0.0
 ) -> LossDistribution:
     """The composed law of the loss, P against Q, of pairs that share one grid."""
-    from scipy import fft
-
     interval = pairs[0][0].interval
     log_scale = float(_total_cumulants(pairs, np.array([tilt]))[0])
     low, high = _window(pairs, tilt, log_scale)
@@ -285,12 +285,23 @@ def loss_distributions(composition: Composition) -> tuple[LossDistribution, Loss
 
     Absolute precision about 1e-10 in δ: for whole curves (reconstruction bounds), not for tiny δ.
     """
-    epsilon, order = rdp_epsilon(composition, 0.1)
-    epsilon = max(epsilon, 1e-3 * rdp_epsilon(composition, 1e-6)[0])
-    interval = _interval(composition, epsilon, order)
-    pairs = discretise(composition, interval, delta=1e-12)
+    if not math.isfinite(composition.supremum) and not np.isfinite(composition.renyi([1.001])[0]):
+        pairs = discretise(composition, 1.0, delta=1e-12)
+    else:
+        pairs = _fine_pairs(composition)
     reverse = [(pair.reverse(), count) for pair, count in pairs]
     return compose_pairs(pairs), compose_pairs(reverse)
+
+
+def _fine_pairs(composition: Composition) -> list[tuple[DiscretePair, int]]:
+    """Pairs on a grid whose cost is 0.01% of the variance of the composed loss."""
+    variance = 2.0 * float(composition.renyi([1.0001])[0])
+    interval = min(math.sqrt(1e-3 * variance / composition.releases), 0.05)
+    while True:
+        try:
+            return discretise(composition, interval, delta=1e-12)
+        except GridTooFineError:
+            interval *= 4.0
 
 
 def pld_delta(composition: Composition, epsilon: float) -> float:

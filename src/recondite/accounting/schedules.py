@@ -230,7 +230,9 @@ class FixedSize(Schedule):
         if group + self.batch_size > self.records:
             return 1.0
         left = self.records - self.batch_size
-        none = sum(math.log1p(-self.batch_size / (left + self.batch_size - i)) for i in range(group))
+        none = sum(
+            math.log1p(-self.batch_size / (left + self.batch_size - i)) for i in range(group)
+        )
         return -math.expm1(none)
 
     def participations(self) -> tuple[int, float]:

@@ -1,1 +1,1 @@
-"""Placeholder."""
+"""What releases can reveal: Bayes' capacity, mutual information, Fisher information, ReRo."""

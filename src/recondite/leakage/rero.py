@@ -14,9 +14,7 @@ __all__ = ["reconstruction_bound", "rero"]
 Array = npt.NDArray[np.float64]
 
 
-def reconstruction_bound(
-    prior: float, remove: LossDistribution, add: LossDistribution
-) -> float:
+def reconstruction_bound(prior: float, remove: LossDistribution, add: LossDistribution) -> float:
     """γ(r): the largest success of any attacker whose best blind guess succeeds with r.
 
     P is the run with the target's record, Q the run without. Success under P of an event that
@@ -41,7 +39,7 @@ def reconstruction_bound(
 
 
 def _points(curve: LossDistribution, prior: float, forward: bool) -> Array:
-    """The losses of the grid are where the bound's minimum lies; beyond log(1/r) none is below 1."""
+    """The bound's minimum lies at a loss of the grid; beyond log(1/r) no candidate is below 1."""
     points = curve.losses[curve.losses >= 0]
     if forward:
         points = points[points <= -np.log(prior)]

@@ -53,7 +53,8 @@ def _excess(x: Array, masses: Array) -> Array:
     before_p = np.append(0.0, np.cumsum(p)[:-1])
     right = after_p - x * after_q
     left = x * before_q - before_p
-    return np.maximum(np.where(x >= 1.0, right, left), 0.0)
+    out: Array = np.maximum(np.where(x >= 1.0, right, left), 0.0)
+    return out
 
 
 def _limit(drop: Array, excess: Array, after: Array, before: Array) -> Array:

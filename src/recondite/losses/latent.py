@@ -109,8 +109,8 @@ class LatentLoss(LossLaw):
 
     def mixture(self, weights: Sequence[float]) -> LossLaw:
         """Poisson sampling of one person's records."""
-        if weights[0] == 0 and len(weights) == 2:
-            return self
+        if weights[-1] == 1.0:
+            return self.together(len(weights) - 1)
         return MixedLoss(self, tuple(float(w) for w in weights))
 
 

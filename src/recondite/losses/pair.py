@@ -140,7 +140,7 @@ def connect_the_dots(
     size = int(cell.max()) + 1
     p_low, p_high = np.bincount(cell, p * (1.0 - share), size), np.bincount(cell, p * share, size)
     q_low = np.bincount(cell, q * np.exp(below) * (1.0 - share), size)
-    q_high = np.bincount(cell, q * np.exp(below - interval) * share, size)
+    q_high = np.bincount(cell, q * np.exp(below - interval) * share, size).astype(float)
     p_out = np.append(p_low, 0.0) + np.append(0.0, p_high)
     q_out = np.append(q_low, 0.0) + np.append(0.0, q_high)
     if not pessimistic:

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
+from scipy import fft
+from scipy.special import gammaln
 
 from recondite.losses.base import Array, LossLaw, SampledOnce
 from recondite.losses.pair import DiscretePair, GridTooFineError, mixed_loss
@@ -118,8 +120,6 @@ class SampledProduct(SampledOnce):
 
 def subsampled_integer_renyi(order: int, rate: float, moments: Array) -> float:
     """D_α((1-q)Q + qP ‖ Q) at integer α from (k-1)·D_k(P‖Q), k = 2…α; no factor 3."""
-    from scipy.special import gammaln
-
     k = np.arange(order + 1, dtype=float)
     log_binomial = gammaln(order + 1) - gammaln(k + 1) - gammaln(order - k + 1)
     powers = np.concatenate([[0.0, 0.0], moments])
@@ -128,15 +128,15 @@ def subsampled_integer_renyi(order: int, rate: float, moments: Array) -> float:
     # Σ_k C(α,k)(1-q)^(α-k) q^k (e^m_k - 1) = E - 1, since the binomial weights sum to one.
     logs = log_binomial + (order - k) * np.log1p(-rate) + k * np.log(rate)
     top = float((logs + powers).max())
-    if top < 30.0:
+    if not np.isfinite(top):
+        return float(np.inf)
+    if float(powers.max()) < 500.0 and top < 30.0:
         return float(np.log1p((np.exp(logs) * np.expm1(powers)).sum()) / (order - 1))
     return float((top + np.log(np.exp(logs + powers - top).sum())) / (order - 1))
 
 
 def _convolve(pairs: list[tuple[DiscretePair, int]], tail: float, reach: float) -> DiscretePair:
     """Joins pairs by FFT and keeps losses within ``reach`` (Chernoff: beyond it lies < tail)."""
-    from scipy import fft
-
     interval = pairs[0][0].interval
     start = sum(n * pair.start for pair, n in pairs)
     size = sum(n * (len(pair.p) - 1) for pair, n in pairs) + 1

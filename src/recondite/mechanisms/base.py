@@ -75,7 +75,7 @@ class Mechanism(ABC):
 
     @abstractmethod
     def log_bayes_capacity(self) -> float:
-        """log of Bayes' capacity of one release: an upper bound on min-entropy leakage, in nats."""
+        """Log of Bayes' capacity of one release: an upper bound on min-entropy leakage, in nats."""
 
     @abstractmethod
     def mutual_information(self) -> float:

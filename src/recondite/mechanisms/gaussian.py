@@ -126,7 +126,7 @@ class Gaussian(Mechanism):
         return log_gaussian_ball_capacity(self.required_dim(), 1.0 / self.noise_multiplier)
 
     def mutual_information(self) -> float:
-        """(p/2)·ln(1 + R²/(p·s²)): the capacity under the power constraint that the ball implies."""
+        """(p/2)·ln(1 + R²/(p·s²)), the capacity under the power limit that the ball implies."""
         return sum(0.5 * dim * math.log1p(ratio * ratio / dim) for dim, ratio in self._balls())
 
     def metric_privacy(self) -> MetricPrivacy:

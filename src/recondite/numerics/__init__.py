@@ -1,1 +1,1 @@
-"""Pure functions on float64: log-Bessel functions, the cosine law of the sphere, roots, integrals."""
+"""Pure functions on float64: log-Bessel functions, capacities of balls, sampling, roots."""

@@ -20,7 +20,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(40)
 
 
 def log_gaussian_ball_capacity(dim: int, ratio: float) -> float:
-    """log of the Bayes' capacity, with ``ratio`` = radius / noise deviation.
+    """Log of the Bayes' capacity, with ``ratio`` = radius / noise deviation.
 
     >>> round(log_gaussian_ball_capacity(1000, 1 / 1.23), 8)
     25.53856922
@@ -49,7 +49,7 @@ def log_gaussian_ball_capacity(dim: int, ratio: float) -> float:
 
 
 def _log_peak(dim: int, ratio: float, mode: float) -> float:
-    """log of 2^{1-p/2}/Γ(p/2)·(m+r)^{p-1}·e^{-m²/2} at the mode m, without large cancellation.
+    """Log of 2^{1-p/2}/Γ(p/2)·(m+r)^{p-1}·e^{-m²/2} at the mode m, without large cancellation.
 
     At r = 0 the mode is √(p-1) and the value is that of the chi density at its mode; the rest is
     the growth from there.
@@ -65,7 +65,7 @@ def _log_peak(dim: int, ratio: float, mode: float) -> float:
 
 
 def _log_chi_peak(dim: int) -> float:
-    """log of 2^{1-p/2}/Γ(p/2)·n^{n/2}·e^{-n/2} with n = p - 1 (n^{n/2} = 1 at n = 0)."""
+    """Log of 2^{1-p/2}/Γ(p/2)·n^{n/2}·e^{-n/2} with n = p - 1 (n^{n/2} = 1 at n = 0)."""
     n = dim - 1
     if dim < 100:
         power = 0.5 * n * math.log(n) if n else 0.0

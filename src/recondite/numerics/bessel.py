@@ -123,7 +123,8 @@ def _stirling(order: Array) -> Array:
     """Log Γ(order + 1) less its leading terms, order·log(order) - order + log(2π·order)/2."""
     inverse = 1.0 / order
     coefficients = [1 / 12, -1 / 360, 1 / 1260, -1 / 1680, 1 / 1188, -691 / 360360, 1 / 156]
-    return inverse * np.polynomial.polynomial.polyval(inverse * inverse, coefficients)
+    out: Array = inverse * np.polynomial.polynomial.polyval(inverse * inverse, coefficients)
+    return out
 
 
 def _log_0f1_series(order: Array, x: Array) -> Array:
@@ -145,7 +146,8 @@ def _log_0f1_debye(order: Array, argument: Array) -> Array:
 
 def _log_0f1_scipy(order: Array, argument: Array) -> Array:
     scaled = np.log(special.ive(order, argument))
-    return argument + (scaled + special.gammaln(order + 1.0) - order * np.log(0.5 * argument))
+    out: Array = argument + (scaled + special.gammaln(order + 1.0) - order * np.log(0.5 * argument))
+    return out
 
 
 def _broadcast(a: npt.ArrayLike, b: npt.ArrayLike) -> tuple[Array, Array, tuple[int, ...]]:
@@ -210,7 +212,7 @@ def log_iv(order: npt.ArrayLike, argument: npt.ArrayLike) -> Array:
     nu, x, shape = _broadcast(order, argument)
     positive = np.maximum(x, 1e-300)
     factor = nu * np.log(0.5 * positive) - special.gammaln(nu + 1.0)
-    out = log_0f1(2.0 * nu + 2.0, x) + factor
+    out: Array = log_0f1(2.0 * nu + 2.0, x) + factor
     debye = (nu >= _DEBYE_ORDER) & (0.25 * x * x > _SERIES_LIMIT * (nu + 1.0))
     if debye.any():
         out[debye] = _log_iv_debye(nu[debye], x[debye])
@@ -233,7 +235,8 @@ def _log_iv_debye(order: Array, argument: Array) -> Array:
         step = offset / nu
         eta[near] = step * np.polynomial.polynomial.polyval(step, _ETA_TAYLOR)
     correction = np.log1p(_debye_sum(_debye_polynomials()[0], order, 1 / w))
-    return order * eta - 0.5 * np.log(2 * np.pi * order * w) + correction
+    out: Array = order * eta - 0.5 * np.log(2 * np.pi * order * w) + correction
+    return out
 
 
 def _product_error(a: Array, b: float, product: Array) -> Array:

@@ -52,11 +52,8 @@ class TorchSource:
 
         self.library: Any = torch
         self.device = like.device
-        if generator is None:
-            # The global generator may have been seeded: noise that protects must not be.
-            generator = torch.Generator(device=like.device)
-            generator.manual_seed(secrets.randbits(63))
-        self.generator = generator
+        # The global generator may have been seeded: noise that protects must not be.
+        self.generator = _fresh(torch, like.device) if generator is None else generator
 
     def gamma(self, shape: float, count: int) -> Any:
         """Standard gamma variates, float64."""
@@ -77,6 +74,20 @@ class TorchSource:
     def indices(self, count: int) -> Any:
         """0 … count - 1."""
         return self.library.arange(count, device=self.device)
+
+
+def _fresh(torch: Any, device: Any) -> Any:
+    """A torch generator that holds the operating system's entropy."""
+    generator = torch.Generator(device=device)
+    generator.manual_seed(secrets.randbits(63))
+    if generator.device.type == "cpu":
+        # The CPU generator keeps 32 bits of its seed, few enough to try them all. Its whole state
+        # (624 words of a Mersenne twister, 64 bits apart, after a header of 24 bytes) is drawn.
+        state = generator.get_state()
+        words = np.frombuffer(secrets.token_bytes(4 * 624), dtype=np.uint32).astype(np.uint64)
+        state[24 : 24 + 8 * 624] = torch.from_numpy(words.view(np.uint8))
+        generator.set_state(state)
+    return generator
 
 
 def random_source(like: Any, generator: Any) -> NumpySource | TorchSource:

@@ -103,8 +103,8 @@ def sample_vmf(directions: Any, kappa: float, generator: Any = None) -> Any:
     elif dim < _SMALL:
         noise += on_rows[:, None] * rows
     else:
-        for out, row, factor in zip(noise, rows, on_rows, strict=True):
-            out += factor * row
+        for i in range(len(rows)):  # row by row: no temporary of the size of the input
+            noise[i] += on_rows[i] * rows[i]
     return noise.reshape(directions.shape)
 
 

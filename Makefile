@@ -1,0 +1,56 @@
+# Two commands: `make demo` shows the product, `make test` checks it. Both set up .venv first.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check -q
+# One thread a process: two threads beside a busy neighbour are slower than one.
+export OMP_NUM_THREADS ?= 1
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types tests wheel acceptance bench docs clean
+
+help:
+	@echo "make demo        the main commands on the papers' settings"
+	@echo "make test        lint, types, doctests, tests, a built wheel tried out"
+	@echo "make acceptance  the commands as a user runs them, and slow checks"
+	@echo "make bench       ratios against peers, benchmarks/results/latest.json"
+	@echo "make docs        the documentation site in site/"
+
+$(VENV)/.ready: pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(PIP) install -c constraints.txt torch==2.13.0
+	$(PIP) install -c constraints.txt -e '.[test]'
+	@touch $@
+
+$(VENV)/.docs: $(VENV)/.ready
+	$(PIP) install -c constraints.txt -e '.[docs]'
+	@touch $@
+
+demo: $(VENV)/.ready
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
+
+test: lint types tests wheel
+
+lint: $(VENV)/.ready
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.ready
+	$(BIN)/mypy
+
+tests: $(VENV)/.ready
+	$(BIN)/python -m pytest --cov --cov-report=term
+
+wheel: $(VENV)/.ready
+	$(BIN)/python tests/acceptance/try_wheel.py
+
+acceptance: $(VENV)/.ready
+	$(BIN)/python -m pytest tests/acceptance --run-acceptance
+
+bench: $(VENV)/.ready
+	$(BIN)/python -m benchmarks
+
+docs: $(VENV)/.docs
+	$(BIN)/mkdocs build --strict
+
+clean:
+	rm -rf $(VENV) site dist build .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,90 @@
+"""The application: global options, exit codes, errors in one line."""
+
+from __future__ import annotations
+
+import sys
+import traceback
+from typing import Annotated
+
+import click
+import typer
+
+from recondite._version import __version__
+from recondite.cli import account, calibrate, channel, leakage
+from recondite.cli.output import settings
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="recondite",
+    help="What an attacker could rebuild from what you release, and what it costs to stop it.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="markdown",
+)
+
+
+def _version(show: bool) -> None:
+    if show:
+        typer.echo(f"recondite {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def common(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+    quiet: Annotated[
+        bool, typer.Option("--quiet", "-q", help="No progress on standard error.")
+    ] = False,
+    debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an unexpected error.")
+    ] = False,
+) -> None:
+    """Options of every command."""
+    del version
+    settings.quiet, settings.debug = quiet, debug
+
+
+account.register(app)
+calibrate.register(app)
+leakage.register(app)
+channel.register(app)
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"recondite: {' '.join(message.split())}", file=sys.stderr)
+    return code
+
+
+def run(arguments: list[str] | None = None) -> int:
+    """Runs a command and returns its exit code: 0, 1 failure, 2 bad input, 130 interrupted."""
+    code = 0
+    try:
+        result = app(args=arguments, standalone_mode=False)
+        code = result if isinstance(result, int) else 0
+    except click.exceptions.NoArgsIsHelpError as error:
+        error.show()
+        code = 2
+    except click.ClickException as error:
+        code = _fail(f"{error.format_message()} (see: recondite --help)", 2)
+    except (click.Abort, KeyboardInterrupt):
+        code = _fail("interrupted", 130)
+    except ValueError as error:
+        if settings.debug:
+            traceback.print_exc()
+        code = _fail(str(error), 2)
+    except BrokenPipeError:
+        code = 0
+    except Exception as error:
+        if settings.debug:
+            traceback.print_exc()
+        kind = type(error).__name__
+        code = _fail(f"{kind}: {error} (run again with --debug for the traceback)", 1)
+    return code
+
+
+def main() -> None:
+    """Entry point."""
+    sys.exit(run())

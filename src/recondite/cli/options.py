@@ -1,0 +1,208 @@
+"""Options that several commands share, and what they build."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from types import SimpleNamespace
+from typing import Annotated, Any
+
+import typer
+
+from recondite.accounting.schedules import FixedSize, Poisson, Schedule, Shuffled
+from recondite.mechanisms import Mechanism, mechanisms
+
+__all__ = ["MECHANISM", "RUN", "build_mechanism", "build_schedule", "check_relation", "shared"]
+
+
+def number(text: str) -> float:
+    """A number or a fraction such as 128/60000."""
+    try:
+        return float(Fraction(text.strip())) if "/" in text else float(text)
+    except (ValueError, ZeroDivisionError, OverflowError):
+        raise typer.BadParameter(f"{text!r} is no number or fraction such as 128/60000") from None
+
+
+def numbers(text: str) -> tuple[float, ...]:
+    """Numbers separated by commas."""
+    return tuple(number(part) for part in text.split(","))
+
+
+def counts(text: str) -> tuple[int, ...]:
+    """Whole numbers separated by commas."""
+    values = numbers(text)
+    if not all(math.isfinite(value) and value.is_integer() for value in values):
+        raise typer.BadParameter(f"{text!r} must be whole numbers separated by commas")
+    return tuple(int(value) for value in values)
+
+
+def _option(flag: str, text: str, **extra: Any) -> Any:
+    return typer.Option(flag, help=text, show_default=False, **extra)
+
+
+def _number(flag: str, text: str) -> Any:
+    return Annotated[float, _option(flag, text, parser=number, metavar="NUMBER")]
+
+
+_MECHANISM_PANEL = {
+    "kappa": ("--kappa", "Concentration of VMF noise: one, or one a block.", numbers, "NUMBER"),
+    "noise_multiplier": ("--noise-multiplier", "Gaussian σ.", number, "NUMBER"),
+    "dim": ("--dim", "Number of coordinates released.", number, "COUNT"),
+    "blocks": ("--blocks", "Number of equal blocks, or their sizes.", counts, "COUNT[,…]"),
+    "clip_norm": ("--clip-norm", "Norm records are clipped to.", number, "NUMBER"),
+    "max_batch_size": ("--max-batch-size", "Enforced largest batch.", number, "COUNT"),
+    "layers": ("--layers", "Sizes of layers clipped apart.", counts, "COUNT,…"),
+    "layer_norms": ("--layer-norms", "Norm of each layer.", numbers, "NUMBER,…"),
+}
+MECHANISM = {
+    name: Annotated[str, _option(flag, text, parser=parser, metavar=metavar)]
+    for name, (flag, text, parser, metavar) in _MECHANISM_PANEL.items()
+}
+MECHANISM["setting"] = Annotated[
+    list[str], _option("--set", "NAME=VALUE of a mechanism from another package.")
+]
+
+RUN = {
+    "batch_size": Annotated[
+        str, _option("--batch-size", "Records in a batch.", parser=number, metavar="COUNT")
+    ],
+    "sampling": Annotated[str, _option("--sampling", "poisson, shuffled or fixed-size.")],
+    "rate": _number("--rate", "Poisson sampling rate."),
+    "steps": _number("--steps", "Optimizer steps (releases), not epochs."),
+    "epochs": _number("--epochs", "Epochs of disjoint batches."),
+    "records": _number("--records", "Number of records."),
+    "delta": _number("--delta", "δ of (ε, δ)."),
+    "group_size": _number("--group-size", "Records that belong to one person (1)."),
+    "prior_success": _number("--prior-success", "Success of a blind guess, for ReRo (1/10)."),
+    "neighbouring": Annotated[
+        str, _option("--neighbouring", "Insist on add-or-remove-one or replace-one.")
+    ],
+}
+
+
+def shared(*groups: dict[str, Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Adds groups of options to a command, handed to it as one namespace called ``given``."""
+    extra = {name: hint for group in groups for name, hint in group.items()}
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        own = inspect.signature(command, eval_str=True)
+        kept = [p for name, p in own.parameters.items() if name != "given"]
+        added = [
+            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hint)
+            for name, hint in extra.items()
+        ]
+
+        @functools.wraps(command)
+        def wrapper(**values: Any) -> Any:
+            given = {name: values.pop(name) for name in extra}
+            return command(given=SimpleNamespace(**given), **values)
+
+        parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in kept] + added
+        wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        wrapper.__annotations__ = {p.name: p.annotation for p in parameters}
+        return wrapper
+
+    return decorate
+
+
+def _settings(given: SimpleNamespace) -> dict[str, Any]:
+    """The mechanism options that were typed, by field name."""
+    values = {name: getattr(given, name) for name in _MECHANISM_PANEL}
+    values["batch_size"] = given.batch_size
+    if isinstance(values["kappa"], tuple) and len(values["kappa"]) == 1:
+        values["kappa"] = values["kappa"][0]
+    if isinstance(values["blocks"], tuple) and len(values["blocks"]) == 1:
+        values["blocks"] = values["blocks"][0]
+    for setting in given.setting or []:
+        name, equals, text = setting.partition("=")
+        if not equals:
+            raise ValueError(f"--set must be NAME=VALUE, got {setting!r}")
+        values[name] = number(text)
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def build_mechanism(
+    name: str, given: SimpleNamespace, *, start: float | None = None, also: str | None = None
+) -> Mechanism:
+    """The mechanism that the options describe.
+
+    Args:
+      name: Its name.
+      given: The options.
+      start: A strength to use when none was typed (calibration searches it).
+      also: Another mechanism the same options describe, whose fields are allowed too.
+    """
+    known = mechanisms()
+    for option in (name, also or name):
+        if option not in known:
+            raise ValueError(f"mechanism must be one of {', '.join(known)}, got {option!r}")
+    typed = _settings(given)
+    own = {field.name for field in dataclasses.fields(known[name])}  # type: ignore[arg-type]
+    allowed = own | {field.name for field in dataclasses.fields(known[also or name])}  # type: ignore[arg-type]
+    for field in typed:
+        if field not in allowed and field != "batch_size":
+            flag = "--" + field.replace("_", "-")
+            raise ValueError(f"{flag} is not an option of {also or name}: leave it out")
+    values = {field: value for field, value in typed.items() if field in own}
+    parameter = known[name].parameter
+    if start is not None and also is not None:
+        values.pop(parameter, None)
+    if start is not None and parameter:
+        values.setdefault(parameter, start)
+    if parameter and parameter not in values:
+        raise ValueError(f"--{parameter.replace('_', '-')} is needed for {name}")
+    return known[name](**values)
+
+
+def build_schedule(given: SimpleNamespace, *, needed: bool = True) -> Schedule | None:
+    """The schedule that the options describe: explicit, or the only one they can mean."""
+    typed = {
+        name for name in ("rate", "steps", "epochs", "records") if getattr(given, name) is not None
+    }
+    sampling = given.sampling
+    if sampling is None:
+        if not typed:
+            if needed:
+                raise ValueError(
+                    "a schedule is needed: give --rate and --steps (Poisson batches), or --epochs, "
+                    "--batch-size and --records (shuffled batches)"
+                )
+            return None
+        sampling = "shuffled" if "epochs" in typed and "rate" not in typed else "poisson"
+    wanted = {
+        "poisson": (Poisson, ("rate", "steps")),
+        "shuffled": (Shuffled, ("epochs", "batch_size", "records")),
+        "fixed-size": (FixedSize, ("batch_size", "records", "steps")),
+    }
+    if sampling not in wanted:
+        raise ValueError(f"--sampling must be one of {', '.join(wanted)}, got {sampling!r}")
+    kind, names = wanted[sampling]
+    missing = [name for name in names if getattr(given, name) is None]
+    surplus = sorted(typed - set(names))
+    if missing:
+        flags = ", ".join("--" + name.replace("_", "-") for name in missing)
+        raise ValueError(f"{flags} is needed for {sampling} batches")
+    if surplus:
+        raise ValueError(f"--{surplus[0]} does not belong to {sampling} batches: leave it out")
+    return kind(**{name: getattr(given, name) for name in names})  # type: ignore[no-any-return]
+
+
+def check_relation(given: SimpleNamespace, mechanism: Mechanism, schedule: Schedule) -> None:
+    """Refuses a neighbouring relation that this run is not accounted under."""
+    if given.neighbouring is None:
+        return
+    actual = schedule.neighbouring(mechanism)
+    if given.neighbouring in (actual.value, actual.value.removesuffix("-one")):
+        return
+    if mechanism.noise_on == "record":
+        from recondite.mechanisms import Neighbouring
+
+        mechanism.loss(Neighbouring.ADD_OR_REMOVE)
+    raise ValueError(
+        f"--neighbouring must be {actual.value} for {schedule.sampling} batches: other "
+        "relations need another schedule"
+    )

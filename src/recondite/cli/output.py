@@ -1,0 +1,92 @@
+"""What people see: tables on standard output, progress on standard error."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+__all__ = ["figure", "print_json", "print_table", "progress", "settings"]
+
+
+@dataclass
+class Settings:
+    """Global options of the command that runs."""
+
+    quiet: bool = False
+    debug: bool = False
+
+
+settings = Settings()
+
+
+def print_json(value: dict[str, Any]) -> None:
+    """One JSON object on standard output."""
+    print(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
+
+
+def figure(value: float | str | None, digits: int = 4) -> str:
+    """A number as a person reads it: 4 digits, thousands apart, ∞ and – for what has none."""
+    if value is None:
+        return "–"
+    if isinstance(value, str):
+        return value
+    if value == float("inf"):
+        return "∞"
+    if value == 0 or 1e-3 <= abs(value) < 1e4:
+        return f"{value:.{digits}g}"
+    if abs(value) < 1e7:
+        return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.{digits - 1}e}"
+    return f"{value:.{digits - 1}e}"
+
+
+def print_table(
+    title: str,
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str]],
+    notes: Sequence[str] = (),
+    numbers: Sequence[int] = (),
+) -> None:
+    """A table with a title line above it and notes below."""
+    from rich import box
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    # Without a terminal, width is nobody's limit: lines stay whole for grep.
+    console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for index, name in enumerate(columns):
+        right = index in numbers
+        table.add_column(name, justify="right" if right else "left", no_wrap=right or index == 0)
+    for row in rows:
+        table.add_row(*[Text(cell) for cell in row])
+    console.print(Text(title, style="bold"))
+    console.print(table)
+    for note in notes:
+        console.print(Text(note, style="dim"))
+
+
+@contextmanager
+def progress(what: str) -> Iterator[Any]:
+    """A spinner on standard error, only on a terminal and not with --quiet; yields a tick."""
+    if settings.quiet or not sys.stderr.isatty():
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what)
+        count = 0
+
+        def tick() -> None:
+            nonlocal count
+            count += 1
+            bar.update(task, description=f"{what} ({count} evaluations)")
+
+        yield tick
