@@ -1,0 +1,28 @@
+"""Settings shared by all tests: one thread, quiet hypothesis, acceptance tests on request."""
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "recondite",
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
+settings.load_profile("recondite")
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--run-acceptance", action="store_true", help="run the tests under tests/acceptance"
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    if config.getoption("--run-acceptance"):
+        return
+    kept = [item for item in items if "tests/acceptance/" not in item.nodeid]
+    dropped = [item for item in items if item not in kept]
+    if dropped:
+        config.hook.pytest_deselected(items=dropped)
+        items[:] = kept
