@@ -1,6 +1,5 @@
 """Settings shared by all tests: one thread, quiet hypothesis, acceptance tests on request."""
 
-import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(

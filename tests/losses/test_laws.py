@@ -1,5 +1,6 @@
 """Laws against independent quadrature, dp-accounting and the identities they must satisfy."""
 
+import itertools
 import math
 
 import mpmath
@@ -28,9 +29,16 @@ WEIGHTS = (1 - RATE, RATE)
 
 def sphere_delta(dim, kappa, rate, epsilon, swap=False):
     """δ(ε) of the sampled antipodal pair straight from the density of the angle."""
-    log_norm = math.log(integrate.quad(
-        lambda a: math.sin(a) ** (dim - 2) * math.exp(kappa * (math.cos(a) - 1)), 0, math.pi,
-        epsabs=0, epsrel=1e-12, limit=400)[0])
+    log_norm = math.log(
+        integrate.quad(
+            lambda a: math.sin(a) ** (dim - 2) * math.exp(kappa * (math.cos(a) - 1)),
+            0,
+            math.pi,
+            epsabs=0,
+            epsrel=1e-12,
+            limit=400,
+        )[0]
+    )
 
     def density(angle, sign):
         base = (dim - 2) * math.log(math.sin(angle))
@@ -45,7 +53,7 @@ def sphere_delta(dim, kappa, rate, epsilon, swap=False):
     points = np.linspace(1e-9, math.pi - 1e-9, 60)
     return sum(
         integrate.quad(integrand, a, b, epsabs=0, epsrel=1e-10, limit=200)[0]
-        for a, b in zip(points[:-1], points[1:], strict=True)
+        for a, b in itertools.pairwise(points)
     )
 
 
@@ -111,8 +119,10 @@ def test_sampled_gaussian_renyi_is_exact_at_real_orders(order):
     ours = GaussianLoss(1 / sigma).mixture((1 - rate, rate)).renyi([order])[0]
     with mpmath.workdps(30):
         exact = mpmath.quad(
-            lambda x: mpmath.npdf(x)
-            * (1 - rate + rate * mpmath.exp(x / sigma - 1 / (2 * sigma**2))) ** order,
+            lambda x: (
+                mpmath.npdf(x)
+                * (1 - rate + rate * mpmath.exp(x / sigma - 1 / (2 * sigma**2))) ** order
+            ),
             [-40, -8, -4, 0, 2, 4, 8, 16, 32, 60],
         )
         exact = mpmath.log(exact) / (order - 1)
@@ -233,9 +243,7 @@ def test_group_of_gaussian_records_matches_googles_mixture():
         value_discretization_interval=1e-4,
     )
     for epsilon in (0.0, 0.3, 1.0):
-        got = max(
-            compose_pairs([(pair, 20)]).delta(epsilon)[0] for pair in (ours, ours.reverse())
-        )
+        got = max(compose_pairs([(pair, 20)]).delta(epsilon)[0] for pair in (ours, ours.reverse()))
         expected = theirs.self_compose(20).get_delta_for_epsilon(epsilon)
         assert got == pytest.approx(expected, rel=3e-3)
 

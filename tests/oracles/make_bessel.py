@@ -1,6 +1,6 @@
 """Writes bessel.csv and bessel_difference.csv, the oracle of tests/numerics/test_bessel.py.
 
-    python tests/oracles/make_bessel.py           (about four minutes; needs mpmath)
+    python tests/oracles/make_bessel.py           (about six minutes; needs mpmath)
 
 Every value comes from one rule that works at any dimension p and argument k: with t = tanh(x)
 
@@ -222,18 +222,21 @@ def main():
             close("quadrature", log_f, by_quadrature(dim, argument), where)
         counts["rows"] += 1
         rows.append([dim, repr(argument), text(log_i), text(log_f), text(ratio)])
-    with open(HERE / "bessel.csv", "w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["dim", "argument", "log_iv", "log_0f1", "ratio"])
-        writer.writerows(rows)
+    write("bessel.csv", ["dim", "argument", "log_iv", "log_0f1", "ratio"], rows)
     mp.mp.dps = 2 * DIGITS  # differences cancel
-    with open(HERE / "bessel_difference.csv", "w", newline="") as file:
-        writer = csv.writer(file, lineterminator="\n")
-        writer.writerow(["dim", "upper", "lower", "difference"])
-        for dim, upper, lower in differences(np.random.default_rng(7)):
-            value = trapezoid(dim, upper)[0] - trapezoid(dim, lower)[0]
-            writer.writerow([dim, repr(upper), repr(lower), text(value)])
+    rows = []
+    for dim, upper, lower in differences(np.random.default_rng(7)):
+        value = trapezoid(dim, upper)[0] - trapezoid(dim, lower)[0]
+        rows.append([dim, repr(upper), repr(lower), text(value)])
+    write("bessel_difference.csv", ["dim", "upper", "lower", "difference"], rows)
     print(counts)
+
+
+def write(name, header, rows):
+    with open(HERE / name, "w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(header)
+        writer.writerows(rows)
 
 
 if __name__ == "__main__":

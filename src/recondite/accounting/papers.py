@@ -83,7 +83,8 @@ def _composed(
     single_delta = np.exp(np.minimum(logs.min(axis=1), 0.0))
     sampled = np.log1p(rate * np.expm1(np.minimum(single, 700.0)))
     # 1 - (1 - δ_s)^N (1 - slack) = δ, solved for the slack.
-    slack = 1.0 - (1.0 - delta) * np.exp(-steps * np.log1p(-rate * single_delta * (1 - 1e-16)))
+    spent = -steps * np.log1p(-np.minimum(rate * single_delta, 1.0 - 1e-16))
+    slack = 1.0 - (1.0 - delta) * np.exp(np.minimum(spent, 700.0))
     feasible = slack >= 0
     slack = np.where(feasible, slack, 0.0)
     value = kairouz_composition(sampled, steps, slack, as_printed=as_printed)

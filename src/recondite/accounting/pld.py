@@ -171,6 +171,11 @@ def compose_pairs(
 ) -> LossDistribution:
     """The composed law of the loss, P against Q, of pairs that share one grid."""
     interval = pairs[0][0].interval
+    infinite = -math.expm1(
+        sum(count * math.log1p(-min(pair.p_infinite, 1 - 1e-16)) for pair, count in pairs)
+    )
+    if any(not pair.p.any() for pair, _ in pairs):
+        return LossDistribution(np.array([0.0, interval]), np.zeros(2), 0.0, 0.0, 1.0)
     log_scale = float(_total_cumulants(pairs, np.array([tilt]))[0])
     low, high = _window(pairs, tilt, log_scale)
     cells = int((high - low) / interval) + 2
@@ -193,7 +198,6 @@ def compose_pairs(
     first = math.floor(low / interval)
     masses = np.roll(masses, -((first - offset) % length))
     losses = interval * (first + np.arange(length, dtype=float))
-    infinite = sum(count * pair.p_infinite for pair, count in pairs)
     # Tilted mass e^_LOG_TAIL above the window has P-mass at most scale·e^(-tilt·high) of that.
     left = math.exp(min(0.0, log_scale - tilt * high + _LOG_TAIL))
     return LossDistribution(losses, masses, tilt, log_scale, infinite + left)
@@ -297,9 +301,16 @@ def _fine_pairs(composition: Composition) -> list[tuple[DiscretePair, int]]:
     """Pairs on a grid whose cost is 0.01% of the variance of the composed loss."""
     variance = 2.0 * float(composition.renyi([1.0001])[0])
     interval = min(math.sqrt(1e-3 * variance / composition.releases), 0.05)
+    return _feasible(composition, interval, 1e-12)
+
+
+def _feasible(
+    composition: Composition, interval: float, delta: float
+) -> list[tuple[DiscretePair, int]]:
+    """The pairs at this interval, or at the finest larger one that memory allows."""
     while True:
         try:
-            return discretise(composition, interval, delta=1e-12)
+            return discretise(composition, interval, delta=delta)
         except GridTooFineError:
             interval *= 4.0
 
@@ -312,8 +323,11 @@ def pld_delta(composition: Composition, epsilon: float) -> float:
         return 0.0
     rough = max(_delta_from_renyi(composition, epsilon), 1e-280)
     near, order = rdp_epsilon(composition, min(rough, 0.01))
-    interval = _interval(composition, max(near, epsilon), order)
-    pairs = discretise(composition, interval, delta=rough)
+    # δ falls by a factor e^order over one unit of ε, so its own precision asks for a finer grid.
+    fine = math.sqrt(8e-3 / composition.releases) / order
+    pairs = _feasible(
+        composition, min(_interval(composition, max(near, epsilon), order), fine), rough
+    )
     worst = 0.0
     for side in (pairs, [(pair.reverse(), count) for pair, count in pairs]):
         curve = compose_pairs(side, tilt=_best_tilt(side, rough))

@@ -147,5 +147,5 @@ def _show(kind: str, fitted: Any, result: dict[str, Any]) -> None:
     title = (
         f"{kind} channel: {fitted.spectrum.records:,} records of {fitted.spectrum.dim:,} features"
     )
-    notes = [f"does not promise: {line}" for line in fitted.limits]
+    notes = [f"limit: {line}" for line in fitted.limits]
     print_table(title, ["quantity", "value", "what it is"], rows, notes, numbers=(1,))

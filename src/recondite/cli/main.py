@@ -64,6 +64,8 @@ def run(arguments: list[str] | None = None) -> int:
     try:
         result = app(args=arguments, standalone_mode=False)
         code = result if isinstance(result, int) else 0
+        if code == 130:  # Typer turns an interruption into this code and says nothing
+            _fail("interrupted", code)
     except click.exceptions.NoArgsIsHelpError as error:
         error.show()
         code = 2

@@ -181,6 +181,12 @@ class MixedLoss(SampledOnce, LatentLoss):
             return []
         return [(float(points[1]), float(points[2] - points[0]))]
 
+    def within_reach(self, orders: Array) -> npt.NDArray[np.bool_]:
+        """At which orders the nodes of a quadrature are few enough."""
+        lengths = np.array([np.diff(self.span(45.0, order))[0] for order in orders])
+        out: npt.NDArray[np.bool_] = lengths < 3000 * self.width
+        return out
+
     def renyi(self, orders: npt.ArrayLike) -> Array:
         """By quadrature; at orders whose tilt lies too far out, that of the unsampled law.
 
@@ -188,8 +194,7 @@ class MixedLoss(SampledOnce, LatentLoss):
         has its best order there.
         """
         alpha = np.atleast_1d(np.asarray(orders, float))
-        reach = np.array([np.diff(self.span(45.0, a))[0] for a in alpha]) / self.width
-        near = reach < 3000
+        near = self.within_reach(alpha)
         out = self.base.together(len(self.weights) - 1).renyi(alpha)
         if near.any():
             out[near] = super().renyi(alpha[near])

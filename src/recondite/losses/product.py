@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +15,9 @@ from recondite.losses.base import Array, LossLaw, SampledOnce
 from recondite.losses.pair import DiscretePair, GridTooFineError, mixed_loss
 
 __all__ = ["ProductLoss", "SampledProduct"]
+
+# Orders above this are not used for sampled products; conversions have their best order below.
+_MOST_ORDER = 2048
 
 
 @dataclass(frozen=True)
@@ -76,17 +80,15 @@ class SampledProduct(SampledOnce):
         """ln(1 - w(1 - e^-ε))."""
         return float(mixed_loss(np.array([self.base.infimum]), self.rate)[0])
 
-    def _fine(self, tail: float, pessimistic: bool) -> DiscretePair:
-        """The unsampled product on its own grid, fine against its deviation."""
-        deviation = float(np.sqrt(2.0 * max(float(self.base.renyi([1.0001])[0]), 1e-300)))
-        factors = sum(count for _, count in self.base.factors)
-        interval = min(deviation, 1.0) / (128.0 * np.sqrt(factors))
-        return self.base.discretise(interval, tail=tail, pessimistic=pessimistic)
+    def within_reach(self, orders: Array) -> npt.NDArray[np.bool_]:
+        """At which orders the far tail that ``atoms`` leaves out does not matter."""
+        out: npt.NDArray[np.bool_] = (orders - 1.0) * self.renyi(orders) <= 0.1
+        return out
 
     def atoms(self, order: float) -> tuple[Array, Array]:
         """Losses and log-masses of Q on the fine grid, the far tail left out."""
         del order
-        fine = self._fine(1e-25, True)
+        fine = _fine_grid(self.base, 1e-25, True)
         kept = fine.q > 0
         return mixed_loss(fine.losses[kept], self.rate), np.log(fine.q[kept])
 
@@ -104,18 +106,33 @@ class SampledProduct(SampledOnce):
         return ((1.0 - weight) * below + weight * above) / (order - 1.0)
 
     def _integer(self, order: int) -> float:
-        if order > 4096:
+        if order > _MOST_ORDER:
             return np.inf
-        k = np.arange(2, order + 1, dtype=float)
-        terms = (k - 1.0) * self.base.renyi(k)
-        return subsampled_integer_renyi(order, self.rate, terms)
+        return subsampled_integer_renyi(order, self.rate, _moments(self.base)[: order - 1])
 
     def discretise(
         self, interval: float, *, tail: float = 1e-25, pessimistic: bool = True
     ) -> DiscretePair:
         """The product on a fine grid, sampled there, then moved to the grid asked for."""
-        fine = self._fine(tail, pessimistic)
+        fine = _fine_grid(self.base, tail, pessimistic)
         return fine.regrid(interval, self.rate, pessimistic=pessimistic)
+
+
+@lru_cache(maxsize=64)
+def _moments(law: ProductLoss) -> Array:
+    """(k-1)·D_k at integers k = 2 … _MOST_ORDER."""
+    k = np.arange(2, _MOST_ORDER + 1, dtype=float)
+    out: Array = (k - 1.0) * law.renyi(k)
+    return out
+
+
+@lru_cache(maxsize=8)
+def _fine_grid(law: ProductLoss, tail: float, pessimistic: bool) -> DiscretePair:
+    """The unsampled product on its own grid, fine against its deviation."""
+    deviation = float(np.sqrt(2.0 * max(float(law.renyi([1.0001])[0]), 1e-300)))
+    factors = sum(count for _, count in law.factors)
+    interval = min(deviation, 1.0) / (128.0 * np.sqrt(factors))
+    return law.discretise(interval, tail=tail, pessimistic=pessimistic)
 
 
 def subsampled_integer_renyi(order: int, rate: float, moments: Array) -> float:

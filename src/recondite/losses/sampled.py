@@ -39,28 +39,27 @@ class FoldedLoss(SampledOnce):
         return self.sampled.supremum
 
     def renyi(self, orders: npt.ArrayLike) -> Array:
-        """By quadrature over the losses above 0 and their reflection.
+        """By summation over the losses above 0 and their reflection.
 
-        For products of blocks, orders at which the far tail matters (a moment above 1.1) get the
-        bound moment + 1 - (1-q)^α instead, which is sound and close there.
+        At orders that the atoms do not reach (far tails), the bound moment + 1 - (1-q)^α stands
+        in: folding changes a moment by no more than the mass of Q at negative losses lets it.
         """
         alpha = np.atleast_1d(np.asarray(orders, float))
-        out = np.empty_like(alpha)
-        for group in order_groups(alpha):
-            losses, log_q = self.sampled.atoms(float(alpha[group].max()))
+        whole = (alpha - 1.0) * self.sampled.renyi(alpha)
+        with np.errstate(divide="ignore"):
+            extra = np.log(-np.expm1(alpha * np.log1p(-self.rate)))
+        out: Array = np.logaddexp(whole, extra)
+        reached = np.flatnonzero(self.sampled.within_reach(alpha))
+        for group in order_groups(alpha[reached]):
+            inside = reached[group]
+            if len(inside) == 0:
+                continue
+            losses, log_q = self.sampled.atoms(float(alpha[inside].max()))
             above = losses > 0
-            losses, log_q = losses[above], log_q[above]
-            for i in group:
-                out[i] = self._log_moment(float(alpha[i]), losses, log_q) / (alpha[i] - 1.0)
-        return out
-
-    def _log_moment(self, alpha: float, losses: Array, log_q: Array) -> float:
-        moment = _folded_moment(alpha, losses, log_q)
-        if isinstance(self.sampled, SampledProduct):
-            whole = (alpha - 1.0) * float(self.sampled.renyi([alpha])[0])
-            bound = float(np.logaddexp(whole, np.log(-np.expm1(alpha * np.log1p(-self.rate)))))
-            return bound if whole > 0.1 else min(bound, moment)
-        return moment
+            for i in inside:
+                moment = _folded_moment(float(alpha[i]), losses[above], log_q[above])
+                out[i] = min(out[i], moment)
+        return out / (alpha - 1.0)
 
     def discretise(
         self, interval: float, *, tail: float = 1e-25, pessimistic: bool = True

@@ -16,7 +16,11 @@ from scipy import special
 
 __all__ = ["log_gaussian_ball_capacity"]
 
+Array = npt.NDArray[np.float64]
+
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(40)
+# Below this ratio·√p the capacity is 1 + something small, which is what is computed.
+_SMALL = 0.1
 
 
 def log_gaussian_ball_capacity(dim: int, ratio: float) -> float:
@@ -29,23 +33,45 @@ def log_gaussian_ball_capacity(dim: int, ratio: float) -> float:
     # 2^{1-p/2}/Γ(p/2) ∫ (u+r)^{p-1} e^{-u²/2} du. Both are huge factors times huge integrals; the
     # logs are combined around the mode so that what is added is of the size of the answer.
     n = dim - 1
-    mode = 0.5 * (math.hypot(ratio, 2.0 * math.sqrt(n)) - ratio) if n else 0.0
+    inside = dim * math.log(ratio) - 0.5 * dim * math.log(2.0) - float(special.gammaln(dim / 2 + 1))
+    if ratio * math.sqrt(dim) < _SMALL:
+        return math.log1p(math.exp(inside) + _excess_outside(n, ratio))
+    mode = _mode(n, ratio)
     peak = mode + ratio
 
-    def relative(u: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    def relative(u: Array) -> Array:
         shift = u - mode
-        out: npt.NDArray[np.float64] = -0.5 * shift * (u + mode)
+        out: Array = -0.5 * shift * (u + mode)
         return out + n * np.log1p(shift / peak) if n else out
 
-    curvature = 1.0 + (n / (peak * peak) if n else 0.0)
-    scale = 1.0 / math.sqrt(curvature)
+    points, weights = _panels(mode, 1.0 / math.sqrt(1.0 + (n / (peak * peak) if n else 0.0)))
+    log_integral = math.log(float((weights * np.exp(relative(points))).sum()))
+    return float(np.logaddexp(inside, log_integral + _log_peak(dim, ratio, mode)))
+
+
+def _mode(n: int, ratio: float) -> float:
+    """Where (u+r)^n·e^{-u²/2} is largest."""
+    return 2.0 * n / (ratio + math.hypot(ratio, 2.0 * math.sqrt(n))) if n else 0.0
+
+
+def _panels(mode: float, scale: float) -> tuple[Array, Array]:
     edges = np.unique(np.clip(mode + scale * np.arange(-40.0, 41.0, 2.5), 0.0, None))
     half = 0.5 * np.diff(edges)[:, None]
-    points = 0.5 * (edges[1:] + edges[:-1])[:, None] + half * _NODES
-    log_integral = math.log(float((half * _WEIGHTS * np.exp(relative(points))).sum()))
-    outside = log_integral + _log_peak(dim, ratio, mode)
-    inside = dim * math.log(ratio) - 0.5 * dim * math.log(2.0) - float(special.gammaln(dim / 2 + 1))
-    return float(np.logaddexp(inside, outside))
+    return 0.5 * (edges[1:] + edges[:-1])[:, None] + half * _NODES, half * _WEIGHTS
+
+
+def _excess_outside(n: int, ratio: float) -> float:
+    """The outer part less 1: E[(1 + r/u)^n - 1] over the chi law of u, precise however small."""
+    if n == 0:
+        return 0.0
+    base = math.sqrt(n)
+    u, weights = _panels(base, math.sqrt(0.5))
+    height = n * np.log(u / base) - 0.5 * (u - base) * (u + base)
+    gain = n * np.log1p(ratio / u)
+    density = np.exp(np.maximum(height, -700.0))
+    rise = density * np.expm1(np.minimum(gain, 1.0))
+    rise = np.where(gain < 1.0, rise, np.exp(np.maximum(height + gain, -700.0)) - density)
+    return float((weights * rise).sum() / (weights * density).sum())
 
 
 def _log_peak(dim: int, ratio: float, mode: float) -> float:
@@ -58,9 +84,12 @@ def _log_peak(dim: int, ratio: float, mode: float) -> float:
     if n == 0:
         return _log_chi_peak(dim)
     base = math.sqrt(n)
-    # mode - base without cancellation; and (mode + ratio)·mode = n gives (mode + ratio)/base.
-    below = 0.5 * (ratio * ratio / (math.hypot(ratio, 2.0 * base) + 2.0 * base) - ratio)
-    growth = -n * math.log1p(below / base) - 0.5 * below * (mode + base)
+    if ratio > base:
+        growth = n * math.log((mode + ratio) / base) - 0.5 * (mode - base) * (mode + base)
+    else:
+        # mode - base without cancellation; (mode + ratio)·mode = n gives (mode + ratio)/base.
+        below = 0.5 * (ratio * ratio / (math.hypot(ratio, 2.0 * base) + 2.0 * base) - ratio)
+        growth = -n * math.log1p(below / base) - 0.5 * below * (mode + base)
     return growth + _log_chi_peak(dim)
 
 

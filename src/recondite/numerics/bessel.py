@@ -32,6 +32,9 @@ Array = npt.NDArray[np.float64]
 # Above this order the uniform expansion reaches full precision with the terms below.
 _DEBYE_ORDER = 30.0
 _DEBYE_TERMS = 15
+# Below that order Hankel's expansion does, above this argument (SciPy's code gives up at 2³⁰).
+_HANKEL_ARGUMENT = 1e4
+_HANKEL_TERMS = 12
 # The power series is used while its largest term is at most about e^(2 sqrt(4 * (nu + 1))).
 _SERIES_LIMIT = 4.0
 
@@ -144,9 +147,23 @@ def _log_0f1_debye(order: Array, argument: Array) -> Array:
     return main + (_stirling(order) + np.log1p(_debye_sum(_debye_polynomials()[0], order, 1 / w)))
 
 
-def _log_0f1_scipy(order: Array, argument: Array) -> Array:
-    scaled = np.log(special.ive(order, argument))
+def _log_0f1_low_order(order: Array, argument: Array) -> Array:
+    scaled = np.log(_scaled_iv(order, argument))
     out: Array = argument + (scaled + special.gammaln(order + 1.0) - order * np.log(0.5 * argument))
+    return out
+
+
+def _scaled_iv(order: Array, argument: Array) -> Array:
+    """e^(-x)·I_ν(x) for orders up to about 31: SciPy's, or Hankel's expansion for large x."""
+    out = np.empty_like(argument)
+    large = argument > _HANKEL_ARGUMENT
+    out[~large] = special.ive(order[~large], argument[~large])
+    if large.any():
+        nu, x = order[large], argument[large]
+        total = np.ones_like(x)
+        for k in range(_HANKEL_TERMS, 0, -1):
+            total = 1.0 - (4.0 * nu * nu - (2 * k - 1) ** 2) / (8.0 * k * x) * total
+        out[large] = total / np.sqrt(2.0 * np.pi * x)
     return out
 
 
@@ -179,7 +196,7 @@ def log_0f1(dim: npt.ArrayLike, argument: npt.ArrayLike) -> Array:
     if debye.any():
         out[debye] = _log_0f1_debye(order[debye], x[debye])
     if rest.any():
-        out[rest] = _log_0f1_scipy(order[rest], x[rest])
+        out[rest] = _log_0f1_low_order(order[rest], x[rest])
     return out.reshape(shape)
 
 
@@ -265,7 +282,7 @@ def bessel_ratio(order: npt.ArrayLike, argument: npt.ArrayLike) -> Array:
     if debye.any():
         out[debye] = _ratio_debye(nu[debye], x[debye])
     if rest.any():
-        out[rest] = special.ive(nu[rest] + 1.0, x[rest]) / special.ive(nu[rest], x[rest])
+        out[rest] = _scaled_iv(nu[rest] + 1.0, x[rest]) / _scaled_iv(nu[rest], x[rest])
     return out.reshape(shape)
 
 

@@ -1,0 +1,1 @@
+"""Speed and memory against peers, as ratios: ``python -m benchmarks`` (see README.md here)."""

@@ -1,0 +1,135 @@
+"""Every notion at once: keys, relations between them, what is not defined."""
+
+import json
+import math
+
+import pytest
+
+import recondite as rc
+
+PAPER = rc.Poisson(rate=128 / 60_000, steps=1_407)
+KEYS = {
+    "schema_version",
+    "mechanism",
+    "parameters",
+    "schedule",
+    "neighbouring",
+    "group_size",
+    "delta",
+    "epsilon",
+    "rdp_order",
+    "metric_privacy",
+    "log_bayes_capacity",
+    "mutual_information",
+    "rero",
+    "assumptions",
+    "reasons",
+}
+CASES = [
+    (rc.VonMisesFisher(75, 13_700), PAPER),
+    (rc.PartitionedVonMisesFisher(10.0, 1_000, blocks=3), PAPER),
+    (rc.Gaussian(1.23, 13_700, batch_size=128, max_batch_size=160), PAPER),
+    (rc.Gaussian(1.23, layers=(100, 50)), rc.Shuffled(3, 10, 100)),
+    (rc.Directional(10, 62_006, blocks=5), rc.Shuffled(30, 512, 50_000)),
+    (rc.Directional(1.0, 62_006), rc.FixedSize(512, 50_000, 100)),
+    (rc.Directional(1.0, 62_006), rc.Poisson(0.01, 100)),
+    (rc.NoNoise(), PAPER),
+    (rc.NoNoise(clip=True, dim=10), rc.Shuffled(1, 10, 100)),
+]
+
+
+@pytest.mark.parametrize(("mechanism", "schedule"), CASES)
+def test_keys_are_stable_and_json_is_strict(mechanism, schedule):
+    result = rc.account(mechanism, schedule, 1e-5).to_dict()
+    assert set(result) == KEYS
+    assert set(result["epsilon"]) == {"pld", "rdp", "paper_1", "paper_2", "pure"}
+    for notion in ("log_bayes_capacity", "mutual_information"):
+        assert set(result[notion]) == {"per_release", "run"}
+    assert set(result["rero"]) == {"prior", "bound"}
+    assert {"sampling", "rate", "steps"} <= set(result["schedule"])
+    text = json.dumps(result, allow_nan=False)
+    assert json.loads(text) == result
+    undefined = [key for key in result["epsilon"] if result["epsilon"][key] is None]
+    assert all(f"epsilon.{key}" in result["reasons"] for key in undefined)
+
+
+@pytest.mark.parametrize(("mechanism", "schedule"), CASES)
+def test_bounds_are_ordered(mechanism, schedule):
+    result = rc.account(mechanism, schedule, 1e-5)
+    epsilon = result.epsilon
+    assert epsilon["pld"] <= epsilon["rdp"]
+    assert epsilon["pld"] <= epsilon["pure"]
+    for key in ("paper_1", "paper_2"):
+        if epsilon[key] is not None:
+            assert epsilon["pld"] <= epsilon[key] * (1 + 1e-3)
+    assert result.rero["prior"] <= result.rero["bound"] <= 1
+    capacity, information = result.log_bayes_capacity, result.mutual_information
+    if capacity["per_release"] is not None:
+        assert information["per_release"] <= capacity["per_release"] * (1 + 1e-9)
+        assert capacity["run"] >= capacity["per_release"] * (1 - 1e-9) or schedule.steps == 1
+
+
+def test_infinite_is_a_string_and_undefined_is_null_with_a_reason():
+    gaussian = rc.account(rc.Gaussian(1.0, 10), PAPER, 1e-5).to_dict()
+    assert gaussian["epsilon"]["pure"] == "inf"
+    assert gaussian["metric_privacy"] is None
+    assert "metric" in gaussian["reasons"]["metric_privacy"]
+    assert gaussian["log_bayes_capacity"] == {"per_release": None, "run": None}
+    assert "max_batch_size" in gaussian["reasons"]["log_bayes_capacity"]
+    none = rc.account(rc.NoNoise(), PAPER, 1e-5).to_dict()
+    assert none["epsilon"]["pld"] == none["log_bayes_capacity"]["run"] == "inf"
+    assert none["rdp_order"] is None
+
+
+def test_numbers_of_the_theory():
+    vmf = rc.account(rc.VonMisesFisher(75, 13_700), PAPER, 1 / 60_000)
+    assert vmf.log_bayes_capacity["per_release"] == pytest.approx(74.794711, abs=1e-6)
+    assert vmf.mutual_information["per_release"] == pytest.approx(0.205283, abs=1e-6)
+    assert vmf.log_bayes_capacity["run"] == pytest.approx(1_407 * 74.794711, rel=1e-6)
+    strong = rc.VonMisesFisher(500, 13_700)
+    assert strong.log_bayes_capacity() == pytest.approx(490.881977, abs=1e-6)
+    assert strong.mutual_information() == pytest.approx(9.105914, abs=1e-6)
+    assert vmf.metric_privacy.per_record == 150.0
+    ratio = rc.Gaussian(1.23, 13_700, max_batch_size=1)
+    assert ratio.log_bayes_capacity() == pytest.approx(94.993368, abs=1e-6)
+    layers = rc.Gaussian(0.174, 13_700, max_batch_size=3)
+    assert layers.log_bayes_capacity() == pytest.approx(1945.5203, abs=1e-4)
+
+
+def test_capacity_knows_the_batch_where_the_schedule_bounds_it():
+    mechanism = rc.Gaussian(1.0, 100)
+    assert rc.account(mechanism, PAPER, 1e-5).log_bayes_capacity["run"] is None
+    shuffled = rc.account(mechanism, rc.Shuffled(1, 10, 100), 1e-5)
+    expected = rc.Gaussian(1.0, 100, max_batch_size=10).log_bayes_capacity()
+    assert shuffled.log_bayes_capacity["per_release"] == pytest.approx(expected)
+    assert shuffled.log_bayes_capacity["run"] == pytest.approx(10 * expected)
+
+
+def test_per_record_leakage_counts_participations_not_steps():
+    mechanism = rc.Directional(2.0, 1_000)
+    single = mechanism.log_bayes_capacity()
+    shuffled = rc.account(mechanism, rc.Shuffled(7, 10, 1_000), 1e-5)
+    assert shuffled.log_bayes_capacity["run"] == pytest.approx(7 * single)
+    poisson = rc.account(mechanism, rc.Poisson(0.1, 50), 1e-5)
+    assert poisson.log_bayes_capacity["run"] == pytest.approx(
+        50 * math.log(0.9 + 0.1 * math.exp(single))
+    )
+    assert poisson.mutual_information["run"] == pytest.approx(
+        50 * 0.1 * mechanism.mutual_information()
+    )
+
+
+def test_as_printed_stands_beside_the_correct_values():
+    mechanism = rc.Gaussian(1.23, 13_700, max_batch_size=160)
+    result = rc.account(mechanism, PAPER, 1 / 60_000, as_printed=True).to_dict()
+    printed = result["as_printed"]["log_bayes_capacity"]
+    assert printed == pytest.approx(94.993368, abs=1e-6)
+    assert result["log_bayes_capacity"]["per_release"] > printed
+    assert "as_printed" not in rc.account(mechanism, PAPER, 1 / 60_000).to_dict()
+
+
+def test_group_size_is_reported_and_assumptions_speak_of_it():
+    result = rc.account(rc.VonMisesFisher(20, 1_000), PAPER, 1e-5, group_size=3).to_dict()
+    assert result["group_size"] == 3
+    assert any("3 records" in line for line in result["assumptions"])
+    assert result["epsilon"]["paper_1"] is None
