@@ -22,6 +22,7 @@ __all__ = ["BENCHMARKS"]
 _RATE, _DELTA, _SIGMA = 128 / 60_000, 1 / 60_000, 1.23
 _DIMS = {13_700: "13,700", 10**9: "1e9"}
 _STEPS = {1_407: "1,407", 10_000: "1e4", 1_000_000: "1e6"}
+_QUICK = {(13_700, 1_407), (10**9, 1_000_000)}
 _GOALS = {
     1_407: at_most(2.0, "1e4 steps in about 2 s"),
     10_000: at_most(2.0, "about 2 s"),
@@ -114,6 +115,7 @@ def _vmf_run(dim: int, steps: int) -> Benchmark:
         peer_name="dp-accounting PLD, κ ≪ p Gaussian",
         requires=("dp_accounting",),
         note=_bracketed(mechanism, steps),
+        in_quick=(dim, steps) in _QUICK,
     )
 
 
@@ -126,6 +128,7 @@ def _gaussian_pld(steps: int) -> Benchmark:
         peer_name="dp-accounting PLD",
         requires=("dp_accounting",),
         note=_agreement(),
+        in_quick=steps == 1_407,
     )
 
 
@@ -138,6 +141,7 @@ def _gaussian_prv(steps: int) -> Benchmark:
         peer_name="prv-accountant",
         requires=("prv_accountant",),
         note=_agreement(" (its own error bound is ±0.01)"),
+        in_quick=steps == 1_407,
     )
 
 

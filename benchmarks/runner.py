@@ -56,11 +56,13 @@ class Benchmark:
       name: What ``--only`` looks for, besides the topic.
       rows: Measures them.
       requires: Modules without which there is nothing to compare with.
+      in_quick: Whether ``--quick`` runs it too.
     """
 
     name: str
     rows: Callable[[Settings], Iterable[Row]]
     requires: tuple[str, ...] = ()
+    in_quick: bool = True
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,7 @@ def timing(
     requires: tuple[str, ...] = (),
     note: Callable[[Any, Any, Settings], str] | str = "",
     most: int | None = None,
+    in_quick: bool = True,
 ) -> Benchmark:
     """A benchmark of one row: seconds a call, or values a second with unit "1/s".
 
@@ -106,6 +109,7 @@ def timing(
       requires: Modules the peer needs.
       note: A remark, or what makes one from our result, the peer's (or None) and the settings.
       most: Upper limit on the repetitions of an expensive row.
+      in_quick: Whether ``--quick`` runs it too.
     """
 
     def measure(settings: Settings) -> Iterator[Row]:
@@ -138,7 +142,7 @@ def timing(
             samples=values,
         )
 
-    return Benchmark(name, measure, requires)
+    return Benchmark(name, measure, requires, in_quick)
 
 
 def _timed(call: Callable[[], Any], calls: int) -> Callable[[], float]:
@@ -166,6 +170,8 @@ def run(benchmarks: Iterable[Benchmark], settings: Settings) -> Outcome:
         try:
             if missing:
                 raise SkipBenchmark(f"not installed: {', '.join(missing)}")
+            if settings.quick and not benchmark.in_quick:
+                raise SkipBenchmark("left out by --quick")
             outcome.rows.extend(benchmark.rows(settings))
         except (SkipBenchmark, ImportError) as reason:
             outcome.skipped.append({"name": benchmark.name, "reason": str(reason)})

@@ -115,7 +115,9 @@ def _silent(function: Callable[..., Any], *arguments: Any) -> Callable[[], None]
     return task
 
 
-def _memory(what: str, prepare: Callable[[int], Callable[[], None]]) -> Benchmark:
+def _memory(
+    what: str, prepare: Callable[[int], Callable[[], None]], in_quick: bool = True
+) -> Benchmark:
     name = f"VMF memory, {what}"
 
     def measure(settings: Settings) -> Iterator[Row]:
@@ -136,7 +138,7 @@ def _memory(what: str, prepare: Callable[[int], Callable[[], None]]) -> Benchmar
             samples=peaks,
         )
 
-    return Benchmark(name, measure, ("torch",))
+    return Benchmark(name, measure, ("torch",), in_quick)
 
 
 BENCHMARKS = [
@@ -177,7 +179,7 @@ BENCHMARKS = [
         note=f"{_ROWS} rows ({_QUICK_ROWS} with --quick)",
     ),
     _memory("torch", batch_vmf),
-    _memory("NumPy", batch_vmf_numpy),
+    _memory("NumPy", batch_vmf_numpy, in_quick=False),
     _memory("torch, five blocks", batch_blocks),
-    _memory("torch, DirDP release of five blocks", batch_directional),
+    _memory("torch, DirDP release of five blocks", batch_directional, in_quick=False),
 ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 from recondite import _validate
 from recondite.accounting.pld import pld_epsilon
@@ -15,10 +15,8 @@ from recondite.mechanisms import Mechanism
 from recondite.notions import capacity, information, json_ready
 from recondite.numerics.roots import last_true
 
-__all__ = ["NOTIONS", "Calibration", "calibrate", "match", "measure"]
+__all__ = ["NOTIONS", "Calibration", "Criterion", "calibrate", "match", "measure"]
 
-Notion = Literal["epsilon", "bayes-capacity", "mutual-information", "rero"]
-Scope = Literal["release", "run"]
 NOTIONS: tuple[str, ...] = ("epsilon", "bayes-capacity", "mutual-information", "rero")
 SCOPES: tuple[str, ...] = ("release", "run")
 
@@ -67,20 +65,11 @@ class Calibration:
         return out
 
 
-def measure(
-    mechanism: Mechanism,
-    notion: str,
-    schedule: Schedule | None = None,
-    *,
-    delta: float | None = None,
-    prior_success: float = 0.1,
-    group_size: int = 1,
-    scope: str = "release",
-) -> float:
-    """One notion of a run: an upper bound.
+@dataclass(frozen=True)
+class Criterion:
+    """One notion of privacy of a run, as a number: what is measured, matched and calibrated.
 
-    Args:
-      mechanism: The mechanism.
+    Attributes:
       notion: "epsilon", "bayes-capacity", "mutual-information" or "rero".
       schedule: The schedule; needed for ε, ReRo and anything about the run.
       delta: δ, for ε.
@@ -88,21 +77,61 @@ def measure(
       group_size: Records of one person, for ε and ReRo.
       scope: For capacity and information, one "release" or the whole "run".
     """
-    _validate.choice("notion", notion, NOTIONS)
-    _validate.choice("scope", scope, SCOPES)
-    largest = schedule.largest_batch() if schedule is not None else None
-    if largest is not None:
-        mechanism = mechanism.for_batches(largest)
-    if notion in ("bayes-capacity", "mutual-information"):
-        return _leakage(mechanism, notion, schedule, scope)
-    if schedule is None:
-        raise ValueError(f"schedule is needed for {notion}: give a rate and steps, or epochs")
-    composition = schedule.composition(mechanism, group_size)
-    if notion == "rero":
-        return rero(composition, prior_success)
-    if delta is None:
-        raise ValueError("delta is needed for epsilon")
-    return pld_epsilon(composition, _validate.probability("delta", delta))
+
+    notion: str
+    schedule: Schedule | None = None
+    delta: float | None = None
+    prior_success: float = 0.1
+    group_size: int = 1
+    scope: str = "release"
+
+    def __post_init__(self) -> None:
+        _validate.choice("notion", self.notion, NOTIONS)
+        _validate.choice("scope", self.scope, SCOPES)
+        if self.notion == "epsilon" and self.schedule is not None:
+            if self.delta is None:
+                raise ValueError("delta is needed for epsilon")
+            _validate.probability("delta", self.delta)
+
+    @property
+    def leaks(self) -> bool:
+        """Whether the notion is a leakage, which has a scope."""
+        return self.notion in ("bayes-capacity", "mutual-information")
+
+    def of(self, mechanism: Mechanism) -> float:
+        """The notion's value for a mechanism: an upper bound."""
+        largest = self.schedule.largest_batch() if self.schedule is not None else None
+        if largest is not None:
+            mechanism = mechanism.for_batches(largest)
+        if self.leaks:
+            return _leakage(mechanism, self.notion, self.schedule, self.scope)
+        if self.schedule is None:
+            raise ValueError(
+                f"schedule is needed for {self.notion}: give a rate and steps, or epochs"
+            )
+        composition = self.schedule.composition(mechanism, self.group_size)
+        if self.notion == "rero":
+            return rero(composition, self.prior_success)
+        return pld_epsilon(composition, float(self.delta or 0.0))
+
+    def target(self, value: float) -> float:
+        """A target for this notion, checked."""
+        if self.notion != "rero":
+            return _validate.positive(self.notion, value)
+        goal = _validate.probability("rero", value)
+        if goal <= _validate.probability("prior_success", self.prior_success):
+            raise ValueError(
+                f"rero must be above prior_success {self.prior_success:g}, got {value:g}: nothing "
+                "does worse than a blind guess"
+            )
+        return goal
+
+
+def measure(
+    mechanism: Mechanism, notion: str, schedule: Schedule | None = None, **options: Any
+) -> float:
+    """One notion of a run: an upper bound. Options as in :class:`Criterion`."""
+    return Criterion(notion, schedule, **options).of(mechanism)
 
 
 def _leakage(mechanism: Mechanism, notion: str, schedule: Schedule | None, scope: str) -> float:
@@ -124,12 +153,9 @@ def calibrate(
     notion: str = "epsilon",
     schedule: Schedule | None = None,
     *,
-    delta: float | None = None,
-    prior_success: float = 0.1,
-    group_size: int = 1,
-    scope: str = "release",
     relative: float = 1e-5,
     progress: Callable[[], None] | None = None,
+    **options: Any,
 ) -> Calibration:
     """The weakest noise whose notion is at most ``target``.
 
@@ -138,12 +164,9 @@ def calibrate(
       target: The largest value allowed.
       notion: What is bounded.
       schedule: The schedule of the run.
-      delta: δ, for ε.
-      prior_success: Success of the best blind guess, for ReRo.
-      group_size: Records of one person.
-      scope: For capacity and information, one "release" or the whole "run".
       relative: How precisely the parameter is found.
       progress: Called after every evaluation.
+      **options: ``delta``, ``prior_success``, ``group_size``, ``scope`` of :class:`Criterion`.
 
     >>> from recondite import Poisson, VonMisesFisher
     >>> found = calibrate(VonMisesFisher(kappa=1, dim=13_700), 8.0, "epsilon",
@@ -151,49 +174,54 @@ def calibrate(
     >>> found.parameter, round(found.value, 1), found.achieved <= 8.0
     ('kappa', 135.0, True)
     """
-    goal = _target(notion, target, prior_success)
+    return _calibrate(mechanism, target, Criterion(notion, schedule, **options), relative, progress)
+
+
+def match(
+    source: Mechanism,
+    to: Mechanism,
+    notion: str,
+    schedule: Schedule | None = None,
+    **options: Any,
+) -> Calibration:
+    """The noise of another mechanism that equals ``source`` in one notion (never exceeds it).
+
+    Options as in :class:`Criterion`.
+    """
+    criterion = Criterion(notion, schedule, **options)
+    target = criterion.of(source)
+    if not math.isfinite(target):
+        raise ValueError(f"{source.name} has infinite {notion} here: nothing can be matched to it")
+    return _calibrate(to, target, criterion)
+
+
+def _calibrate(
+    mechanism: Mechanism,
+    target: float,
+    criterion: Criterion,
+    relative: float = 1e-5,
+    progress: Callable[[], None] | None = None,
+) -> Calibration:
+    goal = criterion.target(target)
     if not mechanism.parameter:
         raise ValueError(f"{mechanism.name} has no noise to calibrate: choose another mechanism")
 
     def value(strength: float) -> float:
-        result = measure(
-            mechanism.with_strength(strength),
-            notion,
-            schedule,
-            delta=delta,
-            prior_success=prior_success,
-            group_size=group_size,
-            scope=scope,
-        )
+        result = criterion.of(mechanism.with_strength(strength))
         if progress is not None:
             progress()
         return result
 
     strength = _search(mechanism, lambda x: value(x) <= goal, relative, goal)
-    fitted = mechanism.with_strength(strength)
-    leak = notion in ("bayes-capacity", "mutual-information")
     return Calibration(
-        mechanism=fitted,
+        mechanism=mechanism.with_strength(strength),
         parameter=mechanism.parameter,
         value=strength,
-        notion=notion,
+        notion=criterion.notion,
         target=goal,
         achieved=value(strength),
-        scope=scope if leak else None,
+        scope=criterion.scope if criterion.leaks else None,
     )
-
-
-def _target(notion: str, target: float, prior_success: float) -> float:
-    _validate.choice("notion", notion, NOTIONS)
-    if notion != "rero":
-        return _validate.positive(notion, target)
-    goal = _validate.probability("rero", target)
-    if goal <= _validate.probability("prior_success", prior_success):
-        raise ValueError(
-            f"rero must be above prior_success {prior_success:g}, got {target:g}: nothing does "
-            "worse than a blind guess"
-        )
-    return goal
 
 
 def _search(
@@ -215,38 +243,3 @@ def _search(
             if not _SMALLEST < good < _LARGEST:
                 raise ValueError(f"target {goal:g} is not met by any amount of noise: ask for more")
     return last_true(meets, good, bad, relative=relative)
-
-
-def match(
-    source: Mechanism,
-    to: Mechanism,
-    notion: str,
-    schedule: Schedule | None = None,
-    *,
-    delta: float | None = None,
-    prior_success: float = 0.1,
-    group_size: int = 1,
-    scope: str = "release",
-) -> Calibration:
-    """The noise of another mechanism that equals ``source`` in one notion (never exceeds it)."""
-    target = measure(
-        source,
-        notion,
-        schedule,
-        delta=delta,
-        prior_success=prior_success,
-        group_size=group_size,
-        scope=scope,
-    )
-    if not math.isfinite(target):
-        raise ValueError(f"{source.name} has infinite {notion} here: nothing can be matched to it")
-    return calibrate(
-        to,
-        target,
-        notion,
-        schedule,
-        delta=delta,
-        prior_success=prior_success,
-        group_size=group_size,
-        scope=scope,
-    )

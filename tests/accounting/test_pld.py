@@ -15,7 +15,8 @@ from scipy import optimize, special
 
 import recondite as rc
 from recondite.accounting.composition import Composition
-from recondite.accounting.pld import discounted_tail, pld_bracket, pld_delta, pld_epsilon
+from recondite.accounting.distribution import discounted_tail
+from recondite.accounting.pld import pld_bracket, pld_delta, pld_epsilon
 from recondite.accounting.rdp import rdp_epsilon
 from recondite.losses import GaussianLoss, SphereLoss
 

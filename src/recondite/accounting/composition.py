@@ -21,7 +21,6 @@ class Composition:
 
     Attributes:
       parts: Each law with the number of times it was released.
-      participation: What the counts mean for one person, for people.
     """
 
     parts: tuple[tuple[LossLaw, int], ...]

@@ -109,36 +109,34 @@ def _law(event: Any, relation: Any) -> LossLaw | str | None:
     return sampled if rate == 1.0 else FoldedLoss(sampled)  # type: ignore[arg-type]
 
 
-class RdpAccountant(rdp_privacy_accountant.RdpAccountant):  # type: ignore[misc]
+class _ServesOurEvents:
+    """Takes our events, and leaves every other one to the accountant it is mixed into."""
+
+    def _maybe_compose(self: Any, event: Any, count: int, do_compose: bool) -> Any:
+        law = _law(event, self._neighboring_relation)
+        if law is None:
+            return super()._maybe_compose(event, count, do_compose)  # type: ignore[misc]
+        if isinstance(law, str):
+            return _Error(invalid_event=event, error_message=law)
+        if do_compose:
+            self._add(law, count)
+        return None
+
+
+class RdpAccountant(_ServesOurEvents, rdp_privacy_accountant.RdpAccountant):  # type: ignore[misc]
     """dp-accounting's Rényi accountant, with VMF events at its orders (exact divergences)."""
 
-    def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
-        law = _law(event, self._neighboring_relation)
-        if law is None:
-            return super()._maybe_compose(event, count, do_compose)
-        if isinstance(law, str):
-            return _Error(invalid_event=event, error_message=law)
-        if do_compose:
-            self._rdp += count * law.renyi(self._orders)
-        return None
+    def _add(self, law: LossLaw, count: int) -> None:
+        self._rdp += count * law.renyi(self._orders)
 
 
-class PLDAccountant(pld_privacy_accountant.PLDAccountant):  # type: ignore[misc]
+class PLDAccountant(_ServesOurEvents, pld_privacy_accountant.PLDAccountant):  # type: ignore[misc]
     """dp-accounting's PLD accountant, with VMF events on its grid (connect-the-dots)."""
 
-    def _maybe_compose(self, event: Any, count: int, do_compose: bool) -> Any:
-        law = _law(event, self._neighboring_relation)
-        if law is None:
-            return super()._maybe_compose(event, count, do_compose)
-        if isinstance(law, str):
-            return _Error(invalid_event=event, error_message=law)
-        if do_compose:
-            pair = law.discretise(self._value_discretization_interval, tail=_TAIL)
-            both = privacy_loss_distribution.PrivacyLossDistribution(
-                _pmf(pair), _pmf(pair.reverse())
-            )
-            self._pld: Any = self._pld.compose(both.self_compose(count))
-        return None
+    def _add(self, law: LossLaw, count: int) -> None:
+        pair = law.discretise(self._value_discretization_interval, tail=_TAIL)
+        both = privacy_loss_distribution.PrivacyLossDistribution(_pmf(pair), _pmf(pair.reverse()))
+        self._pld: Any = self._pld.compose(both.self_compose(count))
 
 
 def _pmf(pair: DiscretePair) -> Any:

@@ -12,18 +12,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 from scipy import fft
 
 from recondite.accounting.composition import Composition
+from recondite.accounting.distribution import LossDistribution
 from recondite.accounting.rdp import rdp_epsilon
 from recondite.losses import DiscretePair, GridTooFineError
 
 __all__ = [
-    "LossDistribution",
     "compose_pairs",
     "discretise",
     "loss_distributions",
@@ -37,72 +36,6 @@ Array = npt.NDArray[np.float64]
 _TOLERANCE = 1e-4  # share of ε that discretisation may cost
 _LARGEST = 1 << 24  # cells of a transform
 _LOG_TAIL = -46.0  # log of the tilted mass that a window may leave out (1e-20)
-
-
-@dataclass(frozen=True, eq=False)
-class LossDistribution:
-    """The law of the composed loss in one direction, tilted by e^(tilt·loss).
-
-    Attributes:
-      losses: Grid of losses, ascending.
-      masses: Tilted masses at those losses; they sum to about 1.
-      tilt: The exponent of the tilt.
-      log_scale: log of the factor by which the tilt was normalised.
-      extra: Mass of infinite loss, the window's remainder included.
-    """
-
-    losses: Array
-    masses: Array
-    tilt: float
-    log_scale: float
-    extra: float
-
-    def _tails(self) -> tuple[Array, Array]:
-        """At each loss ℓ: the mass at and above it, and that mass weighted by e^(ℓ - loss)."""
-        exponent = np.clip(self.log_scale - self.tilt * self.losses, -745.0, 700.0)
-        mass = self.masses * np.exp(exponent)
-        interval = float(self.losses[1] - self.losses[0])
-        return np.cumsum(mass[::-1])[::-1], discounted_tail(mass, interval)
-
-    def delta(self, epsilon: npt.ArrayLike) -> Array:
-        """δ(ε), an upper bound."""
-        points = np.atleast_1d(np.asarray(epsilon, float))
-        above, weighted = self._tails()
-        index = np.searchsorted(self.losses, points, side="right")
-        inside = np.minimum(index, len(self.losses) - 1)
-        gap = np.exp(np.minimum(points - self.losses[inside], 0.0))
-        value = np.where(index < len(self.losses), above[inside] - gap * weighted[inside], 0.0)
-        out: Array = np.clip(value + self.extra, 0.0, 1.0)
-        return out
-
-    def epsilon(self, delta: float) -> float:
-        """The smallest ε >= 0 with δ(ε) at most ``delta``."""
-        target = delta * (1.0 - 1e-9) - self.extra
-        if target <= 0:
-            return math.inf
-        above, weighted = self._tails()
-        # δ at the grid losses is nonincreasing, and between neighbours it is linear in e^ε.
-        first = int(np.argmax(above - weighted <= target))
-        if first == 0:
-            return max(0.0, float(self.losses[0]))
-        value = (above[first] - target) / weighted[first]
-        if value <= 0:
-            return max(0.0, float(self.losses[first - 1]))
-        return max(0.0, float(self.losses[first] + math.log(value)))
-
-
-def discounted_tail(masses: Array, interval: float) -> Array:
-    """Σ_{k>=j} m_k·e^(-(k-j)·interval) for every j, in blocks short enough not to overflow."""
-    block = max(1, int(300.0 / interval))
-    out = np.empty_like(masses)
-    carry = 0.0
-    for stop in range(len(masses), 0, -block):
-        start = max(0, stop - block)
-        decay = np.exp(-interval * np.arange(stop - start, dtype=float))
-        sums = np.cumsum((masses[start:stop] * decay)[::-1])[::-1] / decay
-        out[start:stop] = sums + carry * np.exp(-interval) * (decay[-1] / decay)
-        carry = float(out[start])
-    return out
 
 
 def _cumulants(pair: DiscretePair, exponents: Array) -> Array:

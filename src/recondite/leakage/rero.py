@@ -7,7 +7,8 @@ import numpy.typing as npt
 
 from recondite import _validate
 from recondite.accounting.composition import Composition
-from recondite.accounting.pld import LossDistribution, loss_distributions
+from recondite.accounting.distribution import LossDistribution
+from recondite.accounting.pld import loss_distributions
 
 __all__ = ["reconstruction_bound", "rero"]
 

@@ -6,6 +6,7 @@ import dataclasses
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
+from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, TypeVar
 
 from recondite import _validate
@@ -95,6 +96,7 @@ class Mechanism(ABC):
 
     def with_strength(self: M, value: float) -> M:
         """The same mechanism with another amount of noise."""
+        self._require_parameter()
         return dataclasses.replace(self, **{self.parameter: value})  # type: ignore[type-var]
 
     def for_batches(self: M, largest: int) -> M:
@@ -105,6 +107,7 @@ class Mechanism(ABC):
     @property
     def strength(self) -> float:
         """The value of the noise parameter."""
+        self._require_parameter()
         return float(getattr(self, self.parameter))
 
     def required_dim(self) -> int:
@@ -113,11 +116,25 @@ class Mechanism(ABC):
             raise ValueError(f"dim is not set: give {type(self).__name__}(..., dim=...)")
         return self.dim
 
+    def gradient_dim(self, gradient: Any) -> int:
+        """Coordinates of a gradient, which must be ``dim`` where that is set.
+
+        A direction in fewer dimensions than were accounted for would carry less noise.
+        """
+        found = int(gradient.shape[-1])
+        if self.dim is not None and found != self.dim:
+            raise ValueError(f"gradient must have {self.dim} coordinates as dim says, got {found}")
+        return found
+
     def parameters(self) -> dict[str, Any]:
         """Every field that was given, ready for JSON."""
         fields = dataclasses.fields(self)  # type: ignore[arg-type]
         values = {field.name: getattr(self, field.name) for field in fields}
         return {name: _plain(value) for name, value in values.items() if value is not None}
+
+    def _require_parameter(self) -> None:
+        if not self.parameter:
+            raise ValueError(f"{self.name} has no noise to set: choose another mechanism")
 
     def _check_dim(self, least: int) -> None:
         if self.dim is not None:
@@ -125,4 +142,8 @@ class Mechanism(ABC):
 
 
 def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value
+    if isinstance(value, tuple | list):
+        return [_plain(item) for item in value]
+    if isinstance(value, bool) or not isinstance(value, Real):
+        return value
+    return int(value) if isinstance(value, Integral) else float(value)

@@ -24,7 +24,8 @@ def block_sizes(dim: int, blocks: int | Sequence[int]) -> tuple[int, ...]:
     >>> block_sizes(6, (1, 5))
     (6,)
     """
-    if isinstance(blocks, int):
+    _validate.at_least("dim", dim, 2)
+    if not isinstance(blocks, Sequence):
         count = _validate.at_least("blocks", blocks, 1)
         if count > dim // 2:
             raise ValueError(f"blocks must be {dim // 2} or fewer for dim {dim}, got {blocks}")

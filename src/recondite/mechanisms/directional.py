@@ -9,7 +9,7 @@ import numpy as np
 
 from recondite import _validate
 from recondite.losses import LossLaw
-from recondite.mechanisms.base import Mechanism, MetricPrivacy, Neighbouring
+from recondite.mechanisms.base import Mechanism, MetricPrivacy, Neighbouring, UndefinedNotionError
 from recondite.mechanisms.blocks import block_sizes, product_law, split
 from recondite.mechanisms.partitioned import join_blocks
 from recondite.mechanisms.vmf import log_density, vmf_information
@@ -66,11 +66,13 @@ class Directional(Mechanism):
 
     def perturb(self, gradient: Any, generator: Any = None) -> Any:
         """The average over records (axis -2) of their noised directions."""
+        if gradient.ndim < 2:
+            raise ValueError("gradient must have one row a record, got a single vector")
         return self.perturb_records(gradient, generator).mean(-2)
 
     def perturb_records(self, gradients: Any, generator: Any = None) -> Any:
         """A noised direction for each record's gradient, before averaging."""
-        sizes = block_sizes(gradients.shape[-1], self.blocks)
+        sizes = block_sizes(self.gradient_dim(gradients), self.blocks)
         if len(sizes) == 1:
             return sample_vmf(gradients, self.kappa, generator)
         pieces = split(gradients, sizes)
@@ -82,7 +84,7 @@ class Directional(Mechanism):
         Exact for one record. For several the density has no closed form; an isotropic normal law
         with the exact mean and the exact total variance stands in for it: an estimate.
         """
-        sizes = block_sizes(gradient.shape[-1], self.blocks)
+        sizes = block_sizes(self.gradient_dim(gradient), self.blocks)
         records = gradient.shape[-2]
         pairs = zip(split(release, sizes), split(gradient, sizes), strict=True)
         terms = []
@@ -121,5 +123,5 @@ class Directional(Mechanism):
         """κ·A_p(κ) for one record alone (other records only add noise); flat noise only."""
         sizes = self.sizes
         if len(sizes) > 1:
-            raise ValueError("Fisher information differs between blocks: ask for blocks=1")
+            raise UndefinedNotionError("Fisher information differs between blocks: ask each block")
         return float(self.kappa * bessel_ratio(0.5 * sizes[0] - 1.0, self.kappa))

@@ -60,6 +60,8 @@ class Gaussian(Mechanism):
             if self.layer_norms is not None:
                 raise ValueError("layer_norms needs layers: give the sizes of the layers too")
             return
+        if not self.layers:
+            raise ValueError("layers must have one size or more, got none")
         for size in self.layers:
             _validate.at_least("layers", size, 1)
         if self.dim is None:

@@ -46,9 +46,9 @@ class PartitionedVonMisesFisher(Mechanism):
         for kappa in self.kappa if isinstance(self.kappa, tuple) else (self.kappa,):
             _validate.positive("kappa", kappa)
         self._check_dim(2)
-        if self.dim is not None and isinstance(self.kappa, tuple):
+        if self.dim is not None:
             count = len(self.sizes)
-            if len(self.kappa) != count:
+            if isinstance(self.kappa, tuple) and len(self.kappa) != count:
                 raise ValueError(f"kappa must have one value for each of {count} blocks")
 
     @property
@@ -77,14 +77,13 @@ class PartitionedVonMisesFisher(Mechanism):
 
     def perturb(self, gradient: Any, generator: Any = None) -> Any:
         """Noisy block directions, weighted and joined."""
-        pieces = split(gradient, block_sizes(gradient.shape[-1], self.blocks))
-        kappas = self.with_dim(gradient.shape[-1]).kappas
-        noisy = [sample_vmf(piece, k, generator) for piece, k in zip(pieces, kappas, strict=True)]
-        return join_blocks(noisy)
+        sized = self.with_dim(self.gradient_dim(gradient))
+        pairs = zip(split(gradient, sized.sizes), sized.kappas, strict=True)
+        return join_blocks([sample_vmf(piece, kappa, generator) for piece, kappa in pairs])
 
     def log_likelihood(self, release: Any, gradient: Any) -> Any:
         """Sum of the blocks' log-densities with respect to uniform directions."""
-        sized = self.with_dim(gradient.shape[-1])
+        sized = self.with_dim(self.gradient_dim(gradient))
         pairs = zip(split(release, sized.sizes), split(gradient, sized.sizes), strict=True)
         terms = [log_density(r, g, k) for (r, g), k in zip(pairs, sized.kappas, strict=True)]
         return sum(terms[1:], terms[0])

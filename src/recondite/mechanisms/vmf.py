@@ -9,6 +9,7 @@ from recondite import _validate
 from recondite.losses import LossLaw, SphereLoss
 from recondite.mechanisms.base import Mechanism, MetricPrivacy, Neighbouring
 from recondite.numerics.bessel import bessel_ratio, log_0f1
+from recondite.numerics.random import is_torch
 from recondite.numerics.sphere import sample_vmf
 
 __all__ = ["VonMisesFisher", "log_density", "vmf_information"]
@@ -46,10 +47,12 @@ class VonMisesFisher(Mechanism):
 
     def perturb(self, gradient: Any, generator: Any = None) -> Any:
         """A unit vector around the direction of ``gradient``, exact, in O(p)."""
+        self.gradient_dim(gradient)
         return sample_vmf(gradient, self.kappa, generator)
 
     def log_likelihood(self, release: Any, gradient: Any) -> Any:
-        """Log-density with respect to the uniform law on the sphere."""
+        """Log-density with respect to the uniform law on the sphere; 0 for a zero gradient."""
+        self.gradient_dim(gradient)
         return log_density(release, gradient, self.kappa)
 
     def log_bayes_capacity(self) -> float:
@@ -84,7 +87,14 @@ def vmf_information(dim: int, kappa: float) -> float:
 
 
 def log_density(release: Any, gradient: Any, kappa: float) -> Any:
-    """κ·cos(release, gradient) - Λ_p(κ), over the last axis."""
-    norms = ((gradient * gradient).sum(-1) * (release * release).sum(-1)) ** 0.5
-    cosine = (release * gradient).sum(-1) / norms
-    return kappa * cosine - float(log_0f1(gradient.shape[-1], kappa))
+    """κ·cos(release, gradient) - Λ_p(κ), over the last axis.
+
+    A zero gradient has no direction: its release is uniform, so its log-density is 0.
+    """
+    # Only the direction matters: squares of a tiny or huge gradient must not under- or overflow.
+    scale = gradient.detach().abs().amax(-1) if is_torch(gradient) else abs(gradient).max(-1)
+    direction = gradient / (scale + (scale == 0))[..., None]
+    norm = (direction * direction).sum(-1) ** 0.5
+    norms = (norm + (scale == 0)) * (release * release).sum(-1) ** 0.5
+    cosine = (release * direction).sum(-1) / norms
+    return kappa * cosine - float(log_0f1(gradient.shape[-1], kappa)) * (scale != 0)
