@@ -19,6 +19,8 @@ T = TypeVar("T")
 
 # Calls are repeated within a measurement until it is long against the clock and the scheduler.
 _LEAST_SECONDS = 0.02
+# Rows whose rounds are shorter than this are repeated more often: the neighbours' bursts are long.
+_CHEAP_SECONDS, _CHEAP_FACTOR = 0.25, 3
 _SCALES = {"s": 1.0, "ms": 1e3, "µs": 1e6}
 
 
@@ -116,16 +118,13 @@ def timing(
         tasks = {"ours": ours(settings)}
         if peer is not None:
             tasks["peer"] = peer(settings)
-        results = {}
-        sides = {}
-        for side, task in tasks.items():
-            start = time.perf_counter()
-            results[side] = task.call()  # warms caches and imports; its time only sets the count
-            once = time.perf_counter() - start
-            calls = max(1, min(10_000, math.ceil(_LEAST_SECONDS / max(once, 1e-9))))
-            sides[side] = _timed(task.call, calls)
-        repetitions = min(settings.repetitions, most or settings.repetitions)
-        seconds = interleave(sides, repetitions)
+        results = {side: task.call() for side, task in tasks.items()}  # warms caches and imports
+        once = {side: _timed(task.call, 1)() for side, task in tasks.items()}
+        calls = {side: max(1, min(10_000, math.ceil(_LEAST_SECONDS / once[side]))) for side in once}
+        sides = {side: _timed(task.call, calls[side]) for side, task in tasks.items()}
+        cheap = not settings.quick and sum(calls[s] * once[s] for s in once) < _CHEAP_SECONDS
+        repetitions = settings.repetitions * (_CHEAP_FACTOR if cheap else 1)
+        seconds = interleave(sides, min(repetitions, most or repetitions))
         values = {side: [_convert(s, tasks[side], unit) for s in seconds[side]] for side in seconds}
         medians = {side: statistics.median(samples) for side, samples in values.items()}
         said = (

@@ -279,6 +279,25 @@ def test_deterministic_under_a_generator(dim):
     assert not np.array_equal(first, sample_vmf(rows, 3.0, shared))  # a generator moves on
 
 
+@pytest.mark.parametrize("dim", [2, 3, 255, 256, 5_000])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_gradient_made_with_the_same_seed(dim, dtype):
+    # The first Gaussian vector is then parallel to the row, and its tangent nothing but rounding.
+    rows = np.random.default_rng(5).standard_normal((20, dim), dtype=dtype)
+    tensor = torch.empty(20, dim).normal_(generator=torch.Generator().manual_seed(5))
+    for given_rows, generator in (
+        (rows, np.random.default_rng(5)),
+        (tensor, torch.Generator().manual_seed(5)),
+    ):
+        y = np.asarray(sample_vmf(given_rows, 1.0, generator), dtype=np.float64)
+        np.testing.assert_allclose(np.linalg.norm(y, axis=1), 1.0, rtol=3e-7)
+        units = np.asarray(given_rows, dtype=np.float64)
+        units /= np.linalg.norm(units, axis=1)[:, None]
+        cosine = (y * units).sum(-1)
+        if dim > 3:  # mean κ/p, deviation 1/√p: nowhere near parallel
+            assert np.abs(cosine).max() < 1 / dim + 6 / math.sqrt(dim)
+
+
 def test_fresh_entropy_whatever_was_seeded():
     rows, tensor = np.ones((2, 300)), torch.ones(2, 300)
     seen = set()

@@ -4,6 +4,7 @@ from recondite.mechanisms.base import (
     Mechanism,
     MetricPrivacy,
     Neighbouring,
+    Setting,
     UndefinedNotionError,
 )
 from recondite.mechanisms.directional import Directional
@@ -21,6 +22,7 @@ __all__ = [
     "Neighbouring",
     "NoNoise",
     "PartitionedVonMisesFisher",
+    "Setting",
     "UndefinedNotionError",
     "VonMisesFisher",
     "mechanisms",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum
@@ -12,7 +13,7 @@ from typing import Any, ClassVar, Literal, TypeVar
 from recondite import _validate
 from recondite.losses import LossLaw
 
-__all__ = ["Mechanism", "MetricPrivacy", "Neighbouring", "UndefinedNotionError"]
+__all__ = ["Mechanism", "MetricPrivacy", "Neighbouring", "Setting", "UndefinedNotionError"]
 
 M = TypeVar("M", bound="Mechanism")
 
@@ -43,6 +44,32 @@ class MetricPrivacy:
     metric: str
     between: str
     per_record: float
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a training run knows of the gradients it will release.
+
+    Attributes:
+      shapes: Shapes of the trainable parameters, in the order they are joined.
+      clip_norm: The largest norm of one record's bounded gradient.
+      batch_size: The public constant by which sums are divided.
+      max_batch_size: The largest batch that can be drawn.
+      layers: Sizes of the layers, where each is bounded apart.
+      layer_norms: The norm of each of those layers.
+    """
+
+    shapes: tuple[tuple[int, ...], ...]
+    clip_norm: float
+    batch_size: int
+    max_batch_size: int
+    layers: tuple[int, ...] | None = None
+    layer_norms: tuple[float, ...] | None = None
+
+    @property
+    def dim(self) -> int:
+        """Number of trainable parameters."""
+        return sum(math.prod(shape) for shape in self.shapes)
 
 
 class Mechanism(ABC):
@@ -98,6 +125,18 @@ class Mechanism(ABC):
         """The same mechanism with another amount of noise."""
         self._require_parameter()
         return dataclasses.replace(self, **{self.parameter: value})  # type: ignore[type-var]
+
+    def configured(self: M, setting: Setting) -> M:
+        """The same mechanism for the gradients of a training run."""
+        return self.with_dim(setting.dim)
+
+    def release(self, gradient: Any, generator: Any = None) -> Any:
+        """Like ``perturb``, but total: what has no direction gets a uniformly random one.
+
+        A training run must release something at every step, whatever the batch: raising or
+        skipping would tell an observer what the accountant does not cover.
+        """
+        return self.perturb(gradient, generator)
 
     def for_batches(self: M, largest: int) -> M:
         """The same mechanism, told the largest batch a schedule can draw."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -9,10 +10,10 @@ from typing import Any
 from recondite import _validate
 from recondite.losses import LossLaw, ProductLoss, SphereLoss
 
-__all__ = ["block_sizes", "product_law", "split"]
+__all__ = ["block_sizes", "named_blocks", "product_law", "split"]
 
 
-def block_sizes(dim: int, blocks: int | Sequence[int]) -> tuple[int, ...]:
+def block_sizes(dim: int, blocks: int | Sequence[int] | str) -> tuple[int, ...]:
     """Sizes of the blocks: m nearly equal parts, or the sizes given.
 
     A block of one coordinate has no direction to noise and is merged into its neighbour.
@@ -25,6 +26,8 @@ def block_sizes(dim: int, blocks: int | Sequence[int]) -> tuple[int, ...]:
     (6,)
     """
     _validate.at_least("dim", dim, 2)
+    if isinstance(blocks, str):
+        raise ValueError(f"blocks {blocks!r} needs a model: give a number or the sizes")
     if not isinstance(blocks, Sequence):
         count = _validate.at_least("blocks", blocks, 1)
         if count > dim // 2:
@@ -44,6 +47,27 @@ def block_sizes(dim: int, blocks: int | Sequence[int]) -> tuple[int, ...]:
     if carry:
         merged[-1] += carry
     return tuple(merged)
+
+
+def named_blocks(
+    blocks: int | Sequence[int] | str, shapes: Sequence[tuple[int, ...]]
+) -> int | tuple[int, ...]:
+    """Blocks by name: one for each parameter ("layers"), or for each of its rows ("rows").
+
+    >>> named_blocks("rows", [(2, 3), (2,)])
+    (3, 3, 2)
+    """
+    if isinstance(blocks, int):
+        return blocks
+    if not isinstance(blocks, str):
+        return tuple(blocks)
+    _validate.choice("blocks", blocks, ("layers", "rows"))
+    sizes: list[int] = []
+    for shape in shapes:
+        size = math.prod(shape)
+        rows = shape[0] if blocks == "rows" and len(shape) > 1 else 1
+        sizes += [size // rows] * rows
+    return tuple(sizes)
 
 
 def product_law(sizes: Sequence[int], kappas: Sequence[float]) -> LossLaw:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from recondite import _validate
 from recondite.losses import LossLaw
-from recondite.mechanisms.base import Mechanism, MetricPrivacy, Neighbouring, UndefinedNotionError
-from recondite.mechanisms.blocks import block_sizes, product_law, split
+from recondite.mechanisms.base import (
+    Mechanism,
+    MetricPrivacy,
+    Neighbouring,
+    Setting,
+    UndefinedNotionError,
+)
+from recondite.mechanisms.blocks import block_sizes, named_blocks, product_law, split
 from recondite.mechanisms.partitioned import join_blocks
 from recondite.mechanisms.vmf import log_density, vmf_information
 from recondite.numerics.bessel import bessel_ratio, log_0f1
@@ -30,12 +36,13 @@ class Directional(Mechanism):
     Attributes:
       kappa: Concentration of the noise on each record (and block).
       dim: Number of coordinates.
-      blocks: Number of nearly equal blocks, or their sizes; weights are public constants.
+      blocks: Number of nearly equal blocks, their sizes, or "layers" or "rows" of a model; their
+        weights are public constants.
     """
 
     kappa: float
     dim: int | None = None
-    blocks: int | tuple[int, ...] = 1
+    blocks: int | tuple[int, ...] | str = 1
 
     name: ClassVar[str] = "directional"
     parameter: ClassVar[str] = "kappa"
@@ -64,19 +71,29 @@ class Directional(Mechanism):
         sizes = self.sizes
         return product_law(sizes, (float(self.kappa),) * len(sizes))
 
+    def configured(self, setting: Setting) -> Directional:
+        """Blocks named "layers" or "rows" become the sizes of the run's own."""
+        return replace(self, dim=setting.dim, blocks=named_blocks(self.blocks, setting.shapes))
+
     def perturb(self, gradient: Any, generator: Any = None) -> Any:
         """The average over records (axis -2) of their noised directions."""
         if gradient.ndim < 2:
             raise ValueError("gradient must have one row a record, got a single vector")
         return self.perturb_records(gradient, generator).mean(-2)
 
-    def perturb_records(self, gradients: Any, generator: Any = None) -> Any:
+    def release(self, gradient: Any, generator: Any = None) -> Any:
+        """As ``perturb``; a record (or block of one) that is zero gets a uniform direction."""
+        return self.perturb_records(gradient, generator, zero="uniform").mean(-2)
+
+    def perturb_records(self, gradients: Any, generator: Any = None, zero: str = "refuse") -> Any:
         """A noised direction for each record's gradient, before averaging."""
         sizes = block_sizes(self.gradient_dim(gradients), self.blocks)
         if len(sizes) == 1:
-            return sample_vmf(gradients, self.kappa, generator)
+            return sample_vmf(gradients, self.kappa, generator, zero=zero)
         pieces = split(gradients, sizes)
-        return join_blocks([sample_vmf(piece, self.kappa, generator) for piece in pieces])
+        return join_blocks(
+            [sample_vmf(piece, self.kappa, generator, zero=zero) for piece in pieces]
+        )
 
     def log_likelihood(self, release: Any, gradient: Any) -> Any:
         """Log-density of an averaged release given per-record gradients (records on axis -2).

@@ -8,7 +8,13 @@ from typing import Any, ClassVar, Literal
 
 from recondite import _validate
 from recondite.losses import GaussianLoss, LossLaw
-from recondite.mechanisms.base import Mechanism, MetricPrivacy, Neighbouring, UndefinedNotionError
+from recondite.mechanisms.base import (
+    Mechanism,
+    MetricPrivacy,
+    Neighbouring,
+    Setting,
+    UndefinedNotionError,
+)
 from recondite.numerics.ball import log_gaussian_ball_capacity
 from recondite.numerics.random import random_source
 
@@ -140,6 +146,18 @@ class Gaussian(Mechanism):
     def fisher_information(self) -> float:
         """1/std²."""
         return 1.0 / self.noise_std**2
+
+    def configured(self, setting: Setting) -> Gaussian:
+        """Noise in units of the run's bound, divided by the run's batch size."""
+        return replace(
+            self,
+            dim=setting.dim,
+            clip_norm=setting.clip_norm,
+            batch_size=setting.batch_size,
+            max_batch_size=setting.max_batch_size,
+            layers=setting.layers,
+            layer_norms=setting.layer_norms,
+        )
 
     def for_batches(self, largest: int) -> Gaussian:
         """A schedule with fixed batches bounds the batch by itself."""

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 import numpy as np
 
 from recondite import _validate
 from recondite.losses import LossLaw
-from recondite.mechanisms.base import Mechanism, MetricPrivacy, Neighbouring, UndefinedNotionError
-from recondite.mechanisms.blocks import block_sizes, product_law, split
+from recondite.mechanisms.base import (
+    Mechanism,
+    MetricPrivacy,
+    Neighbouring,
+    Setting,
+    UndefinedNotionError,
+)
+from recondite.mechanisms.blocks import block_sizes, named_blocks, product_law, split
 from recondite.mechanisms.vmf import log_density, vmf_information
 from recondite.numerics.bessel import log_0f1
 from recondite.numerics.random import is_torch
@@ -31,12 +37,12 @@ class PartitionedVonMisesFisher(Mechanism):
     Attributes:
       kappa: Concentration of every block, or one for each.
       dim: Number of coordinates.
-      blocks: Number of nearly equal blocks, or their sizes.
+      blocks: Number of nearly equal blocks, their sizes, or "layers" or "rows" of a model.
     """
 
     kappa: float | tuple[float, ...]
     dim: int | None = None
-    blocks: int | tuple[int, ...] = 2
+    blocks: int | tuple[int, ...] | str = 2
 
     name: ClassVar[str] = "partitioned"
     parameter: ClassVar[str] = "kappa"
@@ -75,11 +81,22 @@ class PartitionedVonMisesFisher(Mechanism):
         del relation
         return product_law(self.sizes, self.kappas)
 
+    def configured(self, setting: Setting) -> PartitionedVonMisesFisher:
+        """Blocks named "layers" or "rows" become the sizes of the run's own."""
+        return replace(self, dim=setting.dim, blocks=named_blocks(self.blocks, setting.shapes))
+
     def perturb(self, gradient: Any, generator: Any = None) -> Any:
         """Noisy block directions, weighted and joined."""
+        return self._noised(gradient, generator, "refuse")
+
+    def release(self, gradient: Any, generator: Any = None) -> Any:
+        """As ``perturb``; a block that is zero gets a uniform direction."""
+        return self._noised(gradient, generator, "uniform")
+
+    def _noised(self, gradient: Any, generator: Any, zero: str) -> Any:
         sized = self.with_dim(self.gradient_dim(gradient))
         pairs = zip(split(gradient, sized.sizes), sized.kappas, strict=True)
-        return join_blocks([sample_vmf(piece, kappa, generator) for piece, kappa in pairs])
+        return join_blocks([sample_vmf(piece, k, generator, zero=zero) for piece, k in pairs])
 
     def log_likelihood(self, release: Any, gradient: Any) -> Any:
         """Sum of the blocks' log-densities with respect to uniform directions."""

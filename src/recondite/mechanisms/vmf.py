@@ -50,6 +50,10 @@ class VonMisesFisher(Mechanism):
         self.gradient_dim(gradient)
         return sample_vmf(gradient, self.kappa, generator)
 
+    def release(self, gradient: Any, generator: Any = None) -> Any:
+        """As ``perturb``; a zero gradient gets a uniform direction."""
+        return sample_vmf(gradient, self.kappa, generator, zero="uniform")
+
     def log_likelihood(self, release: Any, gradient: Any) -> Any:
         """Log-density with respect to the uniform law on the sphere; 0 for a zero gradient."""
         self.gradient_dim(gradient)
@@ -97,4 +101,4 @@ def log_density(release: Any, gradient: Any, kappa: float) -> Any:
     norm = (direction * direction).sum(-1) ** 0.5
     norms = (norm + (scale == 0)) * (release * release).sum(-1) ** 0.5
     cosine = (release * direction).sum(-1) / norms
-    return kappa * cosine - float(log_0f1(gradient.shape[-1], kappa)) * (scale != 0)
+    return (kappa * cosine - float(log_0f1(gradient.shape[-1], kappa))) * (scale != 0)

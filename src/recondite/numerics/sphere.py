@@ -63,13 +63,16 @@ def _candidates(source: Any, n: int, b: float, count: int) -> tuple[Any, Any]:
     return (g2 - b * g1) / total, 2.0 * (b * g1 * g2) ** 0.5 / total
 
 
-def sample_vmf(directions: Any, kappa: float, generator: Any = None) -> Any:
+def sample_vmf(
+    directions: Any, kappa: float, generator: Any = None, *, zero: str = "refuse"
+) -> Any:
     """Draws from VMF(x, κ) around each row of ``directions``, which need not be normalised.
 
     Args:
       directions: Array or tensor of shape (..., p), p >= 2, finite and nonzero.
       kappa: Concentration κ >= 0; 0 is uniform.
       generator: NumPy or torch generator; fresh operating-system entropy without one.
+      zero: What to do with rows that are zero: "refuse", or draw a "uniform" direction.
 
     Returns:
       Unit vectors, same shape, dtype (at least single precision) and library.
@@ -83,21 +86,18 @@ def sample_vmf(directions: Any, kappa: float, generator: Any = None) -> Any:
     if not bool(((norms > _COMFORT[0]) & (norms < _COMFORT[1])).all()):
         # Squares may have over- or underflowed, wholly or in part (a norm that is slightly wrong
         # is noise that is slightly wrong). Only directions matter, so rescale and look again.
-        largest = abs(rows).max(-1) if not is_torch(rows) else rows.abs().amax(-1)
+        largest = _largest(rows)
+        if zero == "uniform" and bool((largest == 0).any()):
+            # Noise around a uniform direction is uniform.
+            rows = rows + (largest == 0)[:, None] * random_source(rows, generator).normal_like(rows)
+            largest = _largest(rows)
         if not bool(((largest > 0) & (largest < math.inf)).all()):
             raise ValueError("directions must be finite and nonzero: zero has no direction")
         rows = rows / largest[:, None]
         norms = _norms(rows)
     source = random_source(rows, generator)
-    noise = source.normal_like(rows)
+    noise, along, tangent = _tangents(source, rows, norms)
     t, s = cosines(len(rows), dim, kappa, rows, source.generator)
-    if dim < _SMALL:
-        noise -= (((rows * noise).sum(-1) / norms**2)[:, None]) * rows
-        noise -= (((rows * noise).sum(-1) / norms**2)[:, None]) * rows
-        along, tangent = 0.0 * norms, _norms(noise)
-    else:
-        along = _dots(rows, noise) / norms
-        tangent = (_norms(noise) ** 2 - along**2) ** 0.5
     on_noise = _as(s / tangent, rows)
     on_rows = _as((t - s * along / tangent) / norms, rows)
     noise *= on_noise[:, None]
@@ -111,11 +111,40 @@ def sample_vmf(directions: Any, kappa: float, generator: Any = None) -> Any:
     return noise.reshape(directions.shape)
 
 
+def _tangents(source: Any, rows: Any, norms: Any) -> tuple[Any, Any, Any]:
+    """Gaussian vectors, their components along the rows, and the norms of what is orthogonal.
+
+    A vector that is all but parallel to its row is drawn again (a generator seeded like the one
+    that made the row gives such): its tangent would be rounding error. Tangent directions do not
+    depend on that angle, so their law stays exact.
+    """
+    small = rows.shape[-1] < _SMALL
+    limit = 1e-3 if small else 0.1  # sine of the angle; above, never seen in independent draws
+    noise = source.normal_like(rows)
+    while True:
+        lengths = _norms(noise)
+        if small:
+            noise -= (((rows * noise).sum(-1) / norms**2)[:, None]) * rows
+            noise -= (((rows * noise).sum(-1) / norms**2)[:, None]) * rows
+            along, tangents = 0.0 * norms, _norms(noise)
+        else:
+            along = _dots(rows, noise) / norms
+            tangents = abs(lengths**2 - along**2) ** 0.5
+        parallel = ~(tangents > limit * lengths)
+        if not bool(parallel.any()):
+            return noise, along, tangents
+        noise[parallel] = source.normal_like(rows[parallel])
+
+
 def _at_least_single(rows: Any) -> Any:
     if is_torch(rows):
         wide = rows.dtype.is_floating_point and rows.dtype.itemsize >= 4
         return rows if wide else rows.float()
     return rows if rows.dtype in (np.float32, np.float64) else rows.astype(np.float64)
+
+
+def _largest(rows: Any) -> Any:
+    return rows.abs().amax(-1) if is_torch(rows) else abs(rows).max(-1)
 
 
 def _norms(rows: Any) -> Any:

@@ -1,0 +1,58 @@
+"""recondite data: which data sets are here, and how to get the others."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recondite.cli.output import print_json, print_table
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    group = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
+    group.command("list", help=_LIST)(list_data)
+    app.add_typer(group, name="data", help="The data sets that the commands can name.")
+
+
+_LIST = """Which data sets are here, where they were found, and how to get the others.
+
+Searched: `--data-dir`, else the variable `RECONDITE_DATA`, else `./data` and the user's own data
+folder. Nothing is downloaded.
+
+`recondite data list --data-dir ~/datasets`
+"""
+
+
+def list_data(
+    data_dir: Annotated[
+        Path | None, typer.Option("--data-dir", help="The data directory.", show_default=False)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Lists data sets."""
+    from recondite.data.catalogue import available
+    from recondite.data.places import search_path
+
+    searched = [str(place) for place in search_path(data_dir)]
+    found = available(data_dir)
+    if as_json:
+        rows = [entry.to_dict() for entry in found]
+        print_json({"schema_version": 1, "searched": searched, "data_sets": rows})
+        return
+    cells = []
+    for entry in found:
+        counts = " + ".join(f"{count:,}" for count in entry.records.values())
+        notes = [text for text in (entry.where, entry.remedy) if text is not None]
+        here = "yes" if entry.found else "no"
+        cells.append([entry.name, here, counts or "–", entry.title, "; ".join(notes)])
+    columns = ["data set", "here", "train + test", "what it is", "where, or how to get it"]
+    notes = [
+        "a folder with a subfolder of images for each class, or package.module:function, can stand "
+        "in place of a name"
+    ]
+    print_table(f"Data, searched in {' and '.join(searched)}", columns, cells, notes, numbers=(2,))

@@ -1,0 +1,106 @@
+"""Image files: only formats that are decoded without running other programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recondite._validate import at_least
+from recondite.data.records import needed
+
+__all__ = ["SUFFIXES", "Header", "is_picture", "read_header", "read_pictures"]
+
+SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+_FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
+_GREY = ("1", "L", "LA")
+
+
+@dataclass(frozen=True)
+class Header:
+    """What a picture is before its pixels are read.
+
+    Attributes:
+      size: (width, height) as it is seen, after any rotation that the file asks for.
+      grey: Whether it has no colours.
+    """
+
+    size: tuple[int, int]
+    grey: bool
+
+
+def is_picture(path: Path) -> bool:
+    """Tells whether the name is that of a picture we read; hidden files are none."""
+    return path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
+
+
+def _open(path: Path) -> Any:
+    image = needed("PIL.Image", "pillow")
+    try:
+        opened = image.open(path, formats=_FORMATS)
+    except (OSError, ValueError, SyntaxError, image.DecompressionBombError) as error:
+        raise ValueError(f"{path} cannot be read as a picture: {error}") from error
+    if opened.mode[0] in "IF":
+        opened.close()
+        raise ValueError(f"{path} has pixels of more than 8 bits: convert it to 8 bits")
+    return opened
+
+
+_ORIENTATION = 0x0112
+_TURNED = (5, 6, 7, 8)
+
+
+def read_header(path: Path) -> Header:
+    """Reads a picture's size and kind without its pixels."""
+    with _open(path) as picture:
+        width, height = picture.size
+        if picture.getexif().get(_ORIENTATION) in _TURNED:
+            width, height = height, width
+        return Header((width, height), picture.mode in _GREY)
+
+
+def _read(path: Path, mode: str, size: int | None) -> NDArray[np.uint8]:
+    image = needed("PIL.Image", "pillow")
+    turn = needed("PIL.ImageOps", "pillow").exif_transpose
+    with _open(path) as opened:
+        try:
+            picture = turn(opened).convert(mode)
+        except (OSError, ValueError, SyntaxError, image.DecompressionBombError) as error:
+            raise ValueError(f"{path} cannot be read as a picture: {error}") from error
+        if size is not None and picture.size != (size, size):
+            picture = picture.resize((size, size), image.Resampling.BILINEAR)
+        pixels = np.asarray(picture, dtype=np.uint8)
+    return pixels[None] if mode == "L" else pixels.transpose(2, 0, 1)
+
+
+def read_pictures(
+    paths: Sequence[Path], *, grey: bool = False, size: int | None = None
+) -> NDArray[np.uint8]:
+    """Reads pictures of equal size, (n, c, h, w).
+
+    Args:
+      paths: The files.
+      grey: One channel instead of three.
+      size: Resizes each to size x size (bilinear, antialiased), whatever its proportions.
+    """
+    if size is not None:
+        at_least("size", size, 1)
+    mode = "L" if grey else "RGB"
+    out: NDArray[np.uint8] | None = None
+    # Decoding releases the interpreter's lock.
+    with ThreadPoolExecutor() as pool:
+        for index, pixels in enumerate(pool.map(lambda path: _read(path, mode, size), paths)):
+            if out is None:
+                out = np.empty((len(paths), *pixels.shape), dtype=np.uint8)
+            if pixels.shape != out.shape[1:]:
+                sizes = " and ".join(f"{w}×{h}" for h, w in (out.shape[2:], pixels.shape[1:]))
+                raise ValueError(f"{paths[index]}: pictures of {sizes}: pass a size for all")
+            out[index] = pixels
+    if out is None:
+        raise ValueError("no pictures to read")
+    return out

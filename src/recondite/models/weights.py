@@ -1,0 +1,102 @@
+"""Weights in safetensors files, which hold numbers and can run nothing."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from recondite.data.records import needed
+
+__all__ = ["load_weights", "save_weights"]
+
+
+def save_weights(model: nn.Module, path: str | os.PathLike[str]) -> None:
+    """Writes the model's parameters and buffers, keyed by their names, in one step.
+
+    A file that was there is replaced only when the new one is complete.
+    """
+    library = needed("safetensors.torch", "safetensors")
+    target = Path(path)
+    # Copies: the format has no tensors that share memory, as tied weights do.
+    tensors = {
+        key: value.detach().cpu().contiguous().clone() for key, value in model.state_dict().items()
+    }
+    content: bytes = library.save(tensors, metadata={"format": "pt"})
+    partial: str | None = None
+    try:
+        handle, partial = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        # A temporary file is private; a saved one has the rights of any new file.
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(partial, 0o666 & ~mask)
+        os.replace(partial, target)
+    except OSError as error:
+        if partial is not None:
+            Path(partial).unlink(missing_ok=True)
+        raise ValueError(f"cannot write {target}: {error.strerror or error}") from error
+
+
+def load_weights(model: nn.Module, path: str | os.PathLike[str]) -> nn.Module:
+    """Reads parameters and buffers into the model, all of them or none.
+
+    Args:
+      model: A model with exactly the file's names and shapes.
+      path: A safetensors file. Other formats, pickles above all, are refused unread.
+
+    Returns:
+      The model itself.
+    """
+    source = Path(path)
+    found = _read(source)
+    own: dict[str, Tensor] = model.state_dict()
+    missing = [key for key in own if key not in found]
+    surplus = [key for key in found if key not in own]
+    if missing:
+        raise ValueError(f"{source} lacks {_some(missing)}: it was saved from another model")
+    if surplus:
+        raise ValueError(
+            f"{source} has {_some(surplus)}, which the model lacks: it was saved from another model"
+        )
+    for key, value in found.items():
+        if value.shape != own[key].shape:
+            raise ValueError(
+                f"{source}: {key} has shape {tuple(value.shape)}, the model needs "
+                f"{tuple(own[key].shape)}"
+            )
+        if value.is_floating_point() != own[key].is_floating_point():
+            raise ValueError(f"{source}: {key} is {value.dtype}, the model needs {own[key].dtype}")
+    model.load_state_dict(found)
+    return model
+
+
+def _some(keys: Sequence[str]) -> str:
+    return keys[0] if len(keys) == 1 else f"{keys[0]} and {len(keys) - 1} more"
+
+
+def _read(path: Path) -> dict[str, Tensor]:
+    library = needed("safetensors.torch", "safetensors")
+    error_type: type[Exception] = needed("safetensors", "safetensors").SafetensorError
+    try:
+        with path.open("rb") as file:
+            start = file.read(2)
+    except OSError as error:
+        raise ValueError(f"cannot read weights from {path}: {error.strerror or error}") from error
+    if start[:1] == b"\x80" or start == b"PK":
+        raise ValueError(
+            f"{path} is a pickle (torch.save), which could run anything: save the weights with "
+            "recondite.models.save_weights or safetensors instead"
+        )
+    try:
+        content: dict[str, Tensor] = library.load_file(path, device="cpu")
+    except (error_type, OSError, ValueError, KeyError, RuntimeError) as error:
+        raise ValueError(f"{path} is not a safetensors file: {error}") from error
+    if any(not isinstance(value, torch.Tensor) for value in content.values()):
+        raise ValueError(f"{path} is not a safetensors file of tensors")
+    return content

@@ -1,0 +1,156 @@
+"""How one sample's gradient is bounded: a factor from its norm.
+
+Guarantee: for every rule the bounded gradient has norm at most ``norm`` (the layers' norms, for
+per-layer clipping). Which rule is used does not matter to the accountant, only its bound does.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+import torch
+
+from recondite import _validate
+
+__all__ = ["Automatic", "Bound", "Clip", "ClipLayers", "Psac", "Scale", "Unbounded", "bound_rule"]
+
+
+class Bound(ABC):
+    """A rule that maps squared norms, one column a layer, to factors of the same shape."""
+
+    @abstractmethod
+    def factors(self, squared: torch.Tensor) -> torch.Tensor:
+        """Factor of every sample (rows) and layer (columns)."""
+
+    @property
+    @abstractmethod
+    def norm(self) -> float:
+        """The largest norm of a bounded gradient."""
+
+    def layer_norms(self) -> tuple[float, ...] | None:
+        """The largest norm of each layer, where layers are bounded apart."""
+        return None
+
+
+@dataclass(frozen=True)
+class _Flat(Bound):
+    """One factor for a sample's whole gradient."""
+
+    max_norm: float = 1.0
+
+    def __post_init__(self) -> None:
+        _validate.positive("max_grad_norm", self.max_norm)
+
+    @property
+    def norm(self) -> float:
+        """``max_norm``."""
+        return float(self.max_norm)
+
+    def factors(self, squared: torch.Tensor) -> torch.Tensor:
+        """The same factor in every layer."""
+        norms = squared.sum(1, keepdim=True).sqrt()
+        return self._factor(norms).expand_as(squared)
+
+    @abstractmethod
+    def _factor(self, norms: torch.Tensor) -> torch.Tensor: ...
+
+
+@dataclass(frozen=True)
+class Clip(_Flat):
+    """min(1, C/‖g‖): Abadi et al. (2016)."""
+
+    def _factor(self, norms: torch.Tensor) -> torch.Tensor:
+        return (self.max_norm / norms.clamp(min=self.max_norm)).clamp(max=1.0)
+
+
+@dataclass(frozen=True)
+class Scale(_Flat):
+    """C/‖g‖: every gradient gets the same length (DirDP-SGD); a zero gradient stays zero."""
+
+    def _factor(self, norms: torch.Tensor) -> torch.Tensor:
+        return torch.where(
+            norms > 0, self.max_norm / norms.clamp(min=1e-38), torch.zeros_like(norms)
+        )
+
+
+@dataclass(frozen=True)
+class Automatic(_Flat):
+    """C/(‖g‖ + γ): automatic clipping, Bu et al. (2023)."""
+
+    stability: float = 0.01
+
+    def _factor(self, norms: torch.Tensor) -> torch.Tensor:
+        return self.max_norm / (norms + self.stability)
+
+
+@dataclass(frozen=True)
+class Psac(_Flat):
+    """C/(‖g‖ + r/(‖g‖ + r)): per-sample adaptive clipping, Xia et al. (2023)."""
+
+    stability: float = 0.1
+
+    def _factor(self, norms: torch.Tensor) -> torch.Tensor:
+        return self.max_norm / (norms + self.stability / (norms + self.stability))
+
+
+@dataclass(frozen=True)
+class ClipLayers(Bound):
+    """Every layer clipped to a norm of its own; together the root of the sum of squares."""
+
+    norms: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        for norm in self.norms:
+            _validate.positive("max_grad_norm", norm)
+
+    @property
+    def norm(self) -> float:
+        """Root of the sum of squares."""
+        return math.hypot(*self.norms)
+
+    def layer_norms(self) -> tuple[float, ...] | None:
+        """One norm a layer."""
+        return self.norms
+
+    def factors(self, squared: torch.Tensor) -> torch.Tensor:
+        """min(1, C_l/‖g_l‖) in every layer."""
+        limits = torch.tensor(self.norms, device=squared.device, dtype=squared.dtype)
+        return (limits / squared.sqrt().clamp(min=1e-38)).clamp(max=1.0)
+
+
+@dataclass(frozen=True)
+class Unbounded(Bound):
+    """Gradients as they are: no guarantee can be given."""
+
+    @property
+    def norm(self) -> float:
+        """Infinite."""
+        return math.inf
+
+    def factors(self, squared: torch.Tensor) -> torch.Tensor:
+        """One."""
+        return torch.ones_like(squared)
+
+
+_RULES = {"flat": Clip, "scale": Scale, "automatic": Automatic, "psac": Psac}
+
+
+def bound_rule(
+    clipping: str | Bound, max_grad_norm: float | tuple[float, ...], layers: int
+) -> Bound:
+    """The rule for a name: flat, scale, automatic, psac, per-layer or none."""
+    if isinstance(clipping, Bound):
+        return clipping
+    if clipping == "per-layer":
+        norms = max_grad_norm if isinstance(max_grad_norm, tuple) else (max_grad_norm,) * layers
+        if len(norms) != layers:
+            raise ValueError(f"max_grad_norm must have {layers} values, one a layer")
+        return ClipLayers(tuple(float(norm) for norm in norms))
+    if clipping == "none":
+        return Unbounded()
+    _validate.choice("clipping", clipping, (*_RULES, "per-layer", "none"))
+    if isinstance(max_grad_norm, tuple):
+        raise ValueError('max_grad_norm must be one number unless clipping="per-layer"')
+    return _RULES[clipping](float(max_grad_norm))

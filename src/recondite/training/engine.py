@@ -1,0 +1,347 @@
+"""Private training with any mechanism: the surface people know from Opacus."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+from types import MethodType
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+from torch.utils.data import DataLoader
+
+from recondite import _validate
+from recondite.accounting import epsilon as tight_epsilon
+from recondite.accounting.schedules import Schedule
+from recondite.calibration import calibrate
+from recondite.mechanisms import Mechanism, Setting
+from recondite.notions import Account, account
+from recondite.numerics.random import random_source
+from recondite.training.bounding import Bound, bound_rule
+from recondite.training.collector import Collector
+from recondite.training.ledger import Ledger
+from recondite.training.sampling import PrivateLoader
+
+__all__ = ["BudgetSpentError", "PrivacyEngine"]
+
+SIMULATION = "simulation: no guarantee for this model (its noise follows from a seed)"
+
+
+class BudgetSpentError(RuntimeError):
+    """One step more would spend more than ``max_epsilon``."""
+
+
+class PrivacyEngine:
+    """Makes a model, an optimizer and a loader private, and keeps count of what was released.
+
+    Nothing is wrapped: the model and the optimizer that come back are the ones that went in, with
+    the model's layers writing to a tape and the optimizer's ``step`` releasing a noised gradient
+    first. An ordinary training loop does the rest.
+
+    Guarantee: the account of :meth:`report` covers every step that was, or may have been, taken.
+
+    Attributes:
+      max_epsilon: Training stops before this ε is exceeded (at ``delta``).
+      delta: δ for ``max_epsilon``.
+      seed: Makes a run repeatable, and worthless as protection: it is labelled a simulation.
+      ledger: File in which steps are counted before they are taken.
+    """
+
+    def __init__(
+        self,
+        *,
+        max_epsilon: float | None = None,
+        delta: float | None = None,
+        seed: int | None = None,
+        ledger: str | os.PathLike[str] | None = None,
+    ) -> None:
+        self.max_epsilon = (
+            None if max_epsilon is None else _validate.positive("max_epsilon", max_epsilon)
+        )
+        self.delta = None if delta is None else _validate.probability("delta", delta)
+        if self.max_epsilon is not None and self.delta is None:
+            raise ValueError("delta is needed with max_epsilon")
+        self.seed = seed
+        self.ledger = Ledger(ledger)
+        self._mechanism: Mechanism | None = None
+        self._loader: PrivateLoader | None = None
+        self._allowed: int | None = None
+
+    def make_private(
+        self,
+        *,
+        module: nn.Module,
+        optimizer: Optimizer,
+        data_loader: DataLoader[Any],
+        mechanism: Mechanism,
+        max_grad_norm: float | tuple[float, ...] = 1.0,
+        clipping: str | Bound = "flat",
+        sampling: str | None = None,
+        batch_size: int | None = None,
+        max_batch_size: int | None = None,
+        physical_batch_size: int | None = None,
+        loss_reduction: str = "mean",
+    ) -> tuple[nn.Module, Optimizer, PrivateLoader]:
+        """Makes training private.
+
+        Args:
+          module: The model, in training mode.
+          optimizer: Any torch optimizer over its trainable parameters.
+          data_loader: A loader over a map-style dataset; its batch size is the expected one.
+          mechanism: What is released at every step.
+          max_grad_norm: C, the bound on one record's gradient (one a layer for per-layer).
+          clipping: "flat", "per-layer", "automatic", "psac", "scale", "none", or a rule.
+          sampling: "poisson" (the default), "shuffled" or "fixed-size" (the default where noise is
+            drawn for each record).
+          batch_size: The expected batch size, if not the loader's.
+          max_batch_size: Enforced largest batch.
+          physical_batch_size: Largest piece that goes through the model at once.
+          loss_reduction: "mean" or "sum", as the training loop computes its loss.
+
+        Returns:
+          The same module, the same optimizer, and a private loader.
+        """
+        if self._mechanism is not None:
+            raise ValueError("this engine is in use: make another PrivacyEngine for another model")
+        _validate.choice("loss_reduction", loss_reduction, ("mean", "sum"))
+        if not module.training:
+            raise ValueError("module is in evaluation mode: call module.train() first")
+        default = "fixed-size" if mechanism.noise_on == "record" else "poisson"
+        loader = PrivateLoader(
+            data_loader,
+            sampling=sampling or default,
+            batch_size=batch_size,
+            max_batch_size=max_batch_size,
+            physical_batch_size=physical_batch_size,
+            seed=self.seed,
+        )
+        collector = Collector(module)
+        _check_optimizer(optimizer, collector)
+        bound = bound_rule(clipping, max_grad_norm, len(collector.rules))
+        self._loader, self._collector, self._bound = loader, collector, bound
+        self._mean = loss_reduction == "mean"
+        self._mechanism = mechanism.configured(self._setting())
+        self._refuse_unbounded()
+        self._generator = _generator(self.seed, collector.parameters[0])
+        self._sum: torch.Tensor | None = None
+        self._limit_steps()
+        self._patch(optimizer)
+        return module, optimizer, loader
+
+    def make_private_with_epsilon(
+        self,
+        *,
+        target_epsilon: float,
+        target_delta: float,
+        epochs: int,
+        mechanism: Mechanism,
+        data_loader: DataLoader[Any],
+        **options: Any,
+    ) -> tuple[nn.Module, Optimizer, PrivateLoader]:
+        """As :meth:`make_private`, with the weakest noise that meets ε after so many epochs."""
+        module: nn.Module = options["module"]
+        default = "fixed-size" if mechanism.noise_on == "record" else "poisson"
+        plan = PrivateLoader(
+            data_loader,
+            sampling=options.get("sampling") or default,
+            batch_size=options.get("batch_size"),
+            max_batch_size=options.get("max_batch_size"),
+        )
+        steps = _validate.at_least("epochs", epochs, 1) * len(plan)
+        shapes = tuple(tuple(p.shape) for p in module.parameters() if p.requires_grad)
+        setting = Setting(shapes, 1.0, plan.batch_size, plan.max_batch_size)
+        sized = mechanism.configured(setting)
+        law = sized.loss(plan.schedule(steps).neighbouring(sized))
+        spare = 0.0
+        if law.together(2) != law:
+            spare = steps * plan.truncation() * (1.0 + math.exp(min(target_epsilon, 700.0)))
+        if spare >= target_delta:
+            raise ValueError("max_batch_size is exceeded too often for target_delta: enlarge it")
+        found = calibrate(
+            sized, target_epsilon, "epsilon", plan.schedule(steps), delta=target_delta - spare
+        )
+        return self.make_private(
+            mechanism=mechanism.with_strength(found.value), data_loader=data_loader, **options
+        )
+
+    @property
+    def steps(self) -> int:
+        """Steps taken, or that may have been taken."""
+        return self.ledger.taken
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """The mechanism, configured for the model."""
+        if self._mechanism is None:
+            raise ValueError("nothing is private yet: call make_private first")
+        return self._mechanism
+
+    def schedule(self, steps: int | None = None) -> Schedule:
+        """The schedule of the steps taken, or of so many."""
+        if self._loader is None:
+            raise ValueError("nothing is private yet: call make_private first")
+        return self._loader.schedule(self.steps if steps is None else steps)
+
+    def get_epsilon(self, delta: float) -> float:
+        """Tight ε of the steps taken, at δ."""
+        return 0.0 if self.steps == 0 else self._epsilon(self.steps, delta)
+
+    def report(self, delta: float, **options: Any) -> Account:
+        """Every notion of what was released; options as in :func:`recondite.account`."""
+        if self.steps == 0:
+            raise ValueError("nothing was released yet: train first")
+        assert self._loader is not None
+        spent = self._truncated(self.steps, delta)
+        result = account(self.mechanism, self.schedule(), delta - spent, **options)
+        notes = list(result.assumptions)
+        if spent:
+            cut = f"batches above {self._loader.max_batch_size} are cut: {spent:.1e} of delta"
+            notes.append(cut)
+        if self.seed is not None:
+            notes.insert(0, SIMULATION)
+        return dataclasses.replace(result, delta=float(delta), assumptions=tuple(notes))
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint carries: counts and parameters, never a seed or a generator."""
+        return {
+            "schema_version": 1,
+            "steps": self.steps,
+            "mechanism": self.mechanism.name,
+            "parameters": self.mechanism.parameters(),
+            "simulation": self.seed is not None,
+        }
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Takes a checkpoint's count over; it never lowers the engine's own."""
+        mine = self.state_dict()
+        for key in ("mechanism", "parameters"):
+            if state[key] != mine[key]:
+                raise ValueError(f"checkpoint has another {key}: {state[key]}, not {mine[key]}")
+        self.ledger.at_least(_validate.at_least("steps", state["steps"], 0))
+
+    def _setting(self) -> Setting:
+        assert self._loader is not None
+        layer_norms = self._bound.layer_norms()
+        return Setting(
+            shapes=tuple(tuple(p.shape) for p in self._collector.parameters),
+            clip_norm=self._bound.norm if math.isfinite(self._bound.norm) else 1.0,
+            batch_size=self._loader.batch_size,
+            max_batch_size=self._loader.max_batch_size,
+            layers=self._collector.layer_sizes if layer_norms else None,
+            layer_norms=layer_norms,
+        )
+
+    def _refuse_unbounded(self) -> None:
+        mechanism = self.mechanism
+        law = mechanism.loss(self.schedule(1).neighbouring(mechanism))
+        noisy = math.isfinite(float(law.renyi([2.0])[0]))
+        if noisy and not math.isfinite(self._bound.norm) and not math.isfinite(law.supremum):
+            raise ValueError(
+                f'clipping="none" leaves {mechanism.name} noise without a sensitivity: bound the '
+                "gradients"
+            )
+
+    def _truncated(self, steps: int, delta: float) -> float:
+        """The part of δ that pays for Poisson batches above the maximum.
+
+        Cutting a batch may drop another record because this one is there. That changes two
+        records at once, which matters only where two can do more than one.
+        """
+        assert self._loader is not None
+        chance = steps * self._loader.truncation()
+        law = self.mechanism.loss(self.schedule(steps).neighbouring(self.mechanism))
+        if chance == 0.0 or law.together(2) == law:
+            return 0.0
+        rough = tight_epsilon(self.mechanism, self.schedule(steps), delta / 2)
+        spent = chance * (1.0 + math.exp(min(rough, 700.0)))
+        if spent > delta / 2:
+            raise ValueError(
+                "max_batch_size is exceeded too often for this delta: enlarge max_batch_size"
+            )
+        return spent
+
+    def _epsilon(self, steps: int, delta: float) -> float:
+        spent = self._truncated(steps, delta)
+        return tight_epsilon(self.mechanism, self.schedule(steps), delta - spent)
+
+    def _limit_steps(self) -> None:
+        """The largest number of steps that keeps within ``max_epsilon``."""
+        if self.max_epsilon is None:
+            return
+        assert self.delta is not None
+        low, high = 0, 1
+        while high < 10**9 and self._epsilon(high, self.delta) <= self.max_epsilon:
+            low, high = high, 2 * high
+        while high - low > 1:
+            middle = (low + high) // 2
+            inside = self._epsilon(middle, self.delta) <= self.max_epsilon
+            low, high = (middle, high) if inside else (low, middle)
+        self._allowed = low
+        assert self._loader is not None
+        self._loader.allowed = lambda: self.steps < low
+
+    def _patch(self, optimizer: Optimizer) -> None:
+        original = optimizer.step
+
+        def step(own: Optimizer, closure: Any = None) -> Any:
+            del own
+            if closure is not None:
+                raise ValueError("closure is not supported: a private step needs one backward pass")
+            return original() if self._release() else None
+
+        # A bound method, since learning-rate schedulers wrap what they find here.
+        optimizer.step = MethodType(step, optimizer)  # type: ignore[method-assign]
+
+    def _release(self) -> bool:
+        """Turns the last backward pass into gradients; False while a batch is incomplete."""
+        assert self._loader is not None
+        draw, collector = self._loader.draw, self._collector
+        piece = self._piece(draw.rows, draw.keep)
+        self._sum = piece if self._sum is None else self._sum + piece
+        if not draw.last:
+            for parameter in collector.parameters:
+                parameter.grad = None
+            return False
+        if self._allowed is not None and self.steps >= self._allowed:
+            raise BudgetSpentError(f"max_epsilon {self.max_epsilon:g} is spent: stop training")
+        self.ledger.before_release()
+        total, self._sum = self._sum, None
+        average = total / self._loader.batch_size
+        if self.mechanism.noise_on == "average":
+            average = self.mechanism.release(average, self._generator)
+        start = 0
+        for parameter in collector.parameters:
+            size = parameter.numel()
+            parameter.grad = average[start : start + size].view_as(parameter).to(parameter.dtype)
+            start += size
+        return True
+
+    def _piece(self, rows: int, keep: bool) -> torch.Tensor:
+        collector = self._collector
+        if self.mechanism.noise_on == "average":
+            return collector.bounded_sum(self._bound, rows, mean=self._mean, keep=keep)
+        gradients = collector.per_sample(rows, mean=self._mean)
+        if not keep:
+            return torch.zeros(collector.dim, device=gradients.device, dtype=gradients.dtype)
+        return self.mechanism.release(gradients, self._generator) * rows  # type: ignore[no-any-return]
+
+
+def _generator(seed: int | None, like: torch.Tensor) -> Any:
+    if seed is None:
+        return random_source(like, None).generator
+    generator = torch.Generator(device=like.device)
+    generator.manual_seed(seed)
+    return generator
+
+
+def _check_optimizer(optimizer: Optimizer, collector: Collector) -> None:
+    own = {p for group in optimizer.param_groups for p in group["params"] if p.requires_grad}
+    missing = [p for p in collector.parameters if p not in own]
+    if missing or len(own) != len(collector.parameters):
+        raise ValueError(
+            "optimizer must hold exactly the module's trainable parameters: freeze the others with "
+            "requires_grad_(False)"
+        )

@@ -1,0 +1,138 @@
+"""Convolutions: norms from unfolded patches, sums by the convolution's own weight gradient."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812
+
+from recondite.training.layers.base import Grads, LayerRule, trainable
+from recondite.training.tape import Entry, Tape, record, wide
+
+__all__ = ["Conv2dRule"]
+
+# Unfolded patches of this many elements at a time (64 MB of float32).
+_CHUNK = 1 << 24
+
+
+class Conv2dRule(LayerRule):
+    """``nn.Conv2d`` with zero padding."""
+
+    def attach(self, tape: Tape, layer: nn.Module) -> None:
+        """Runs the layer through the tape."""
+        conv: Any = layer
+
+        def run(x: torch.Tensor) -> torch.Tensor:
+            return F.conv2d(
+                x, conv.weight, conv.bias, conv.stride, conv.padding, conv.dilation, conv.groups
+            )
+
+        def pull(grad: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+            return _backward(conv, grad, x, (True, False, False))[0].to(x.dtype)
+
+        layer.forward = record(tape, layer, run, pull)
+
+    def squared_norms(self, entry: Entry) -> torch.Tensor:
+        """By patches: ⟨uuᵀ, bbᵀ⟩ where positions are few, else the gradient, in chunks."""
+        a, b = _single(entry)
+        conv: Any = entry.layer
+        total = torch.zeros(len(a), device=a.device, dtype=b.dtype)
+        if trainable(conv, "weight") is not None:
+            rows = max(1, _CHUNK // max(1, a[0].numel() * conv.weight[0, 0].numel()))
+            total = torch.cat(
+                [
+                    _patch_norms(conv, x, y)
+                    for x, y in zip(torch.split(a, rows), torch.split(b, rows), strict=True)
+                ]
+            )
+        if trainable(conv, "bias") is not None:
+            total = total + b.flatten(2).sum(2).square().sum(1)
+        return total
+
+    def weighted_sum(self, entry: Entry, weights: torch.Tensor) -> Grads:
+        """The weight gradient of a convolution whose output gradients are weighted."""
+        a, b = _single(entry)
+        conv: Any = entry.layer
+        weight, bias = trainable(conv, "weight"), trainable(conv, "bias")
+        scaled = b * weights[:, None, None, None]
+        mask = (False, weight is not None, bias is not None)
+        _, to_weight, to_bias = _backward(conv, scaled, a, mask)
+        out: Grads = {}
+        if weight is not None:
+            out[weight] = to_weight
+        if bias is not None:
+            out[bias] = to_bias
+        return out
+
+    def per_sample(self, entry: Entry) -> Grads:
+        """Patches times output gradients."""
+        a, b = _single(entry)
+        conv: Any = entry.layer
+        out: Grads = {}
+        weight, bias = trainable(conv, "weight"), trainable(conv, "bias")
+        if weight is not None:
+            patches, grads = _patches(conv, a, b)
+            out[weight] = (grads @ patches.mT).reshape(len(a), *weight.shape)
+        if bias is not None:
+            out[bias] = b.flatten(2).sum(2)
+        return out
+
+
+def _single(entry: Entry) -> tuple[torch.Tensor, torch.Tensor]:
+    assert entry.backprop is not None
+    return wide(entry.activation), wide(entry.backprop)
+
+
+def _patches(conv: Any, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Patches (n, groups, in·k, positions) and output gradients (n, groups, out, positions)."""
+    padding = conv.padding
+    if padding == "same":
+        left = [d * (k - 1) // 2 for d, k in zip(conv.dilation, conv.kernel_size, strict=True)]
+        whole = [d * (k - 1) for d, k in zip(conv.dilation, conv.kernel_size, strict=True)]
+        a = F.pad(a, (left[1], whole[1] - left[1], left[0], whole[0] - left[0]))
+    if isinstance(padding, str):
+        padding = 0
+    patches = F.unfold(a, conv.kernel_size, conv.dilation, padding, conv.stride)
+    size, groups = len(a), conv.groups
+    return (
+        patches.reshape(size, groups, -1, patches.shape[-1]),
+        b.reshape(size, groups, b.shape[1] // groups, -1),
+    )
+
+
+def _patch_norms(conv: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    patches, grads = _patches(conv, a, b)
+    positions = patches.shape[-1]
+    if 2 * positions * positions <= patches.shape[2] * grads.shape[2]:
+        return ((patches.mT @ patches) * (grads.mT @ grads)).sum((1, 2, 3))
+    return (grads @ patches.mT).square().sum((1, 2, 3))
+
+
+def _backward(
+    conv: Any, grad: torch.Tensor, x: torch.Tensor, mask: tuple[bool, bool, bool]
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    padding = conv.padding
+    if padding == "valid":
+        padding = (0, 0)
+    if padding == "same":
+        whole = [d * (k - 1) for d, k in zip(conv.dilation, conv.kernel_size, strict=True)]
+        if any(extra % 2 for extra in whole):
+            raise ValueError("padding 'same' with an even kernel is not supported: pad explicitly")
+        padding = tuple(extra // 2 for extra in whole)
+    sizes = [conv.out_channels] if mask[2] else None
+    result: tuple[torch.Tensor, torch.Tensor, torch.Tensor] = torch.ops.aten.convolution_backward(
+        grad,
+        x.to(grad.dtype),
+        conv.weight.to(grad.dtype),
+        sizes,
+        conv.stride,
+        padding,
+        conv.dilation,
+        False,
+        (0, 0),
+        conv.groups,
+        mask,
+    )
+    return result

@@ -1,0 +1,87 @@
+"""Linear layers: norms without gradients, sums by one matrix product."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn import functional as F  # noqa: N812
+
+from recondite.training.layers.base import Grads, LayerRule, trainable
+from recondite.training.tape import Entry, Tape, record, wide
+
+__all__ = ["LinearRule"]
+
+
+class LinearRule(LayerRule):
+    """``nn.Linear``, on vectors or on sequences of any number of axes."""
+
+    def attach(self, tape: Tape, layer: nn.Module) -> None:
+        """Runs the layer through the tape."""
+        linear: Any = layer
+
+        def run(x: torch.Tensor) -> torch.Tensor:
+            out: torch.Tensor = F.linear(x, linear.weight, linear.bias)
+            return out
+
+        def pull(grad: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
+            out: torch.Tensor = (grad @ linear.weight.to(grad.dtype)).to(x.dtype)
+            return out
+
+        layer.forward = record(tape, layer, run, pull)
+
+    def squared_norms(self, entry: Entry) -> torch.Tensor:
+        """‖b‖²‖a‖² for vectors; for sequences ⟨aaᵀ, bbᵀ⟩ or the gradient itself, if smaller."""
+        a, b = _flat(entry)
+        layer = entry.layer
+        weight, bias = trainable(layer, "weight"), trainable(layer, "bias")
+        if a.dim() == 2:
+            size = b.square().sum(1)
+            factor: Any = a.square().sum(1) if weight is not None else 0.0
+            out: torch.Tensor = size * (factor + (1.0 if bias is not None else 0.0))
+            return out
+        total = torch.zeros(len(a), device=a.device, dtype=b.dtype)
+        if weight is not None:
+            steps = a.shape[1]
+            if steps * steps <= a.shape[2] * b.shape[2]:
+                total = total + ((a @ a.mT) * (b @ b.mT)).sum((1, 2))
+            else:
+                total = total + (b.mT @ a).square().sum((1, 2))
+        if bias is not None:
+            total = total + b.sum(1).square().sum(1)
+        return total
+
+    def weighted_sum(self, entry: Entry, weights: torch.Tensor) -> Grads:
+        """(w·b)ᵀa."""
+        a, b = _flat(entry)
+        scaled = b * weights.reshape(-1, *(1,) * (b.dim() - 1))
+        out: Grads = {}
+        weight, bias = trainable(entry.layer, "weight"), trainable(entry.layer, "bias")
+        if weight is not None:
+            out[weight] = scaled.reshape(-1, b.shape[-1]).mT @ a.reshape(-1, a.shape[-1])
+        if bias is not None:
+            out[bias] = scaled.reshape(-1, b.shape[-1]).sum(0)
+        return out
+
+    def per_sample(self, entry: Entry) -> Grads:
+        """Outer products."""
+        a, b = _flat(entry)
+        if a.dim() == 2:
+            a, b = a[:, None], b[:, None]
+        out: Grads = {}
+        weight, bias = trainable(entry.layer, "weight"), trainable(entry.layer, "bias")
+        if weight is not None:
+            out[weight] = b.mT @ a
+        if bias is not None:
+            out[bias] = b.sum(1)
+        return out
+
+
+def _flat(entry: Entry) -> tuple[torch.Tensor, torch.Tensor]:
+    """Activation and backprop in single precision, with one axis of positions at most."""
+    assert entry.backprop is not None
+    a, b = wide(entry.activation), wide(entry.backprop)
+    if a.dim() > 3:
+        a, b = a.flatten(1, -2), b.flatten(1, -2)
+    return a, b

@@ -1,0 +1,70 @@
+"""A count of releases that a crash can only make larger.
+
+Steps are reserved in the file, and flushed to disk, before they are taken. Whoever resumes finds
+at least as many steps as may have been released.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+from recondite import _validate
+
+__all__ = ["Ledger"]
+
+
+class Ledger:
+    """Counts steps, in memory or in a file.
+
+    Guarantee: after a crash at any point, reopening the file gives a count that is not below the
+    number of steps that were taken (and at most ``block`` above it).
+
+    Attributes:
+      taken: Steps taken, or that may have been taken.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None = None, block: int = 50) -> None:
+        self.path = None if path is None else Path(path)
+        self.block = _validate.at_least("block", block, 1)
+        self.taken = 0
+        self.reserved = 0
+        if self.path is not None and self.path.exists():
+            self.taken = self.reserved = self._read()
+
+    def _read(self) -> int:
+        assert self.path is not None
+        try:
+            return _validate.at_least("steps", json.loads(self.path.read_text())["reserved"], 0)
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"ledger {self.path.name} is not readable: {error}") from None
+
+    def before_release(self) -> None:
+        """Must be called before every release."""
+        if self.taken + 1 > self.reserved:
+            self.reserved = self.taken + self.block
+            self._write()
+        self.taken += 1
+
+    def at_least(self, steps: int) -> None:
+        """Takes over a count from elsewhere if it is larger (a checkpoint)."""
+        if steps > self.taken:
+            self.taken = steps
+            self.reserved = max(self.reserved, steps)
+            self._write()
+
+    def close(self) -> None:
+        """Gives back what was reserved and not taken: the run ended in good order."""
+        self.reserved = self.taken
+        self._write()
+
+    def _write(self) -> None:
+        if self.path is None:
+            return
+        draft = self.path.with_name(self.path.name + ".part")
+        with draft.open("w") as file:
+            json.dump({"schema_version": 1, "reserved": self.reserved}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, self.path)

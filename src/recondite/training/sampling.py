@@ -1,0 +1,167 @@
+"""Loaders that draw batches the way the accountant is told they were drawn.
+
+A batch may be handed out in several physical pieces, and an empty batch as a placeholder of one
+record that counts for nothing; the engine learns of both through ``Draw``.
+"""
+
+from __future__ import annotations
+
+import math
+import secrets
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from torch.utils.data import DataLoader
+
+from recondite import _validate
+from recondite.accounting.schedules import FixedSize, Poisson, Schedule, Shuffled
+
+__all__ = ["Draw", "PrivateLoader", "default_max_batch"]
+
+SAMPLINGS = ("poisson", "shuffled", "fixed-size")
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What the batch in hand is.
+
+    Attributes:
+      rows: Records in this physical piece.
+      keep: False for the placeholder of an empty batch.
+      last: Whether this piece completes the batch.
+    """
+
+    rows: int
+    keep: bool
+    last: bool
+
+
+def default_max_batch(records: int, rate: float) -> int:
+    """A batch size that Poisson batches exceed with probability below 1e-12 (Bernstein)."""
+    mean, log = records * rate, 12 * math.log(10)
+    spread = math.sqrt(2 * mean * (1 - rate) * log + (log / 3) ** 2) + log / 3
+    return min(records, math.ceil(mean + spread))
+
+
+class PrivateLoader:
+    """Iterates over one epoch's worth of private batches.
+
+    Guarantee: batches are drawn with operating-system entropy (or the seed given) exactly as the
+    schedule of :meth:`schedule` says. A Poisson batch above ``max_batch_size`` is cut at random;
+    the probability of that is part of the account.
+
+    Attributes:
+      draw: What the batch handed out last is.
+      allowed: Asked before every batch; False ends the epoch.
+    """
+
+    def __init__(
+        self,
+        loader: DataLoader[Any],
+        *,
+        sampling: str = "poisson",
+        batch_size: int | None = None,
+        max_batch_size: int | None = None,
+        physical_batch_size: int | None = None,
+        seed: int | None = None,
+    ) -> None:
+        self.sampling = _validate.choice("sampling", sampling, SAMPLINGS)
+        self.dataset: Any = loader.dataset
+        if not hasattr(self.dataset, "__len__") or not hasattr(self.dataset, "__getitem__"):
+            raise ValueError(
+                "data_loader must have a map-style dataset: its length is accounted for"
+            )
+        self.records = len(self.dataset)
+        size = batch_size or loader.batch_size
+        if size is None:
+            raise ValueError("batch_size is not set: give make_private(..., batch_size=...)")
+        self.batch_size = _validate.at_least("batch_size", size, 1)
+        if self.batch_size > self.records:
+            raise ValueError(f"batch_size must be at most {self.records}, the number of records")
+        self.max_batch_size = max_batch_size or self._default_max()
+        self.physical_batch_size = physical_batch_size
+        self.collate = loader.collate_fn
+        self.workers = loader.num_workers
+        self.pin_memory = loader.pin_memory
+        entropy = secrets.randbits(128) if seed is None else seed
+        self._rng = np.random.Generator(np.random.Philox(np.random.SeedSequence(entropy)))
+        self.draw = Draw(0, False, True)
+        self.allowed: Callable[[], bool] = lambda: True
+
+    def _default_max(self) -> int:
+        if self.sampling == "poisson":
+            return default_max_batch(self.records, self.rate)
+        return self.batch_size
+
+    @property
+    def rate(self) -> float:
+        """Expected share of the records in a batch."""
+        return self.batch_size / self.records
+
+    def __len__(self) -> int:
+        return math.ceil(self.records / self.batch_size)
+
+    def schedule(self, steps: int) -> Schedule:
+        """The schedule of so many steps.
+
+        A part of a shuffled epoch is accounted as a whole one.
+        """
+        if self.sampling == "poisson":
+            return Poisson(self.rate, steps)
+        if self.sampling == "fixed-size":
+            return FixedSize(self.batch_size, self.records, steps)
+        return Shuffled(math.ceil(steps / len(self)), self.batch_size, self.records)
+
+    def truncation(self) -> float:
+        """Probability that one Poisson batch is above the maximum (a bound, Bernstein)."""
+        if self.sampling != "poisson" or self.max_batch_size >= self.records:
+            return 0.0
+        mean = self.records * self.rate
+        over = self.max_batch_size - mean
+        if over <= 0:
+            return 1.0
+        return math.exp(-0.5 * over * over / (mean * (1 - self.rate) + over / 3))
+
+    def _batches(self) -> Iterator[np.ndarray[Any, np.dtype[np.int64]]]:
+        if self.sampling == "shuffled":
+            order = self._rng.permutation(self.records)
+            for start in range(0, self.records, self.batch_size):
+                yield order[start : start + self.batch_size]
+            return
+        for _ in range(len(self)):
+            if self.sampling == "fixed-size":
+                yield self._rng.choice(self.records, self.batch_size, replace=False)
+                continue
+            chosen = np.flatnonzero(self._rng.random(self.records) < self.rate)
+            if len(chosen) > self.max_batch_size:
+                chosen = self._rng.choice(chosen, self.max_batch_size, replace=False)
+            yield chosen
+
+    def _pieces(self) -> Iterator[tuple[list[int], Draw]]:
+        for batch in self._batches():
+            if len(batch) == 0:
+                yield [int(self._rng.integers(self.records))], Draw(1, False, True)
+                continue
+            size = self.physical_batch_size or len(batch)
+            for start in range(0, len(batch), size):
+                part = batch[start : start + size]
+                last = start + size >= len(batch)
+                yield part.tolist(), Draw(len(part), True, last)
+
+    def __iter__(self) -> Iterator[Any]:
+        planned = list(self._pieces())
+        inner: DataLoader[Any] = DataLoader(
+            self.dataset,
+            batch_sampler=[indices for indices, _ in planned],
+            collate_fn=self.collate,
+            num_workers=self.workers,
+            pin_memory=self.pin_memory,
+        )
+        fresh = True
+        for batch, (_, draw) in zip(inner, planned, strict=True):
+            if fresh and not self.allowed():
+                return  # the budget would be overspent: end the epoch here
+            self.draw, fresh = draw, draw.last
+            yield batch

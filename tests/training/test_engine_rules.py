@@ -1,0 +1,456 @@
+"""What the engine promises around the update: counting, refusing, stopping, resuming."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+
+import recondite as rc
+from recondite.mechanisms.none import NoNoise
+from recondite.training import BudgetSpentError, PrivacyEngine, PrivateLoader
+from recondite.training.ledger import Ledger
+from recondite.training.sampling import default_max_batch
+
+torch.set_num_threads(1)
+
+
+def model():
+    torch.manual_seed(3)
+    return nn.Sequential(nn.Linear(6, 5), nn.Tanh(), nn.Linear(5, 2))
+
+
+def data(rows=60):
+    generator = torch.Generator().manual_seed(0)
+    return TensorDataset(
+        torch.randn(rows, 6, generator=generator), torch.randint(0, 2, (rows,), generator=generator)
+    )
+
+
+def private(mechanism, net=None, engine=None, rows=60, batch=6, **options):
+    net = net or model()
+    engine = engine or PrivacyEngine()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    loader = DataLoader(data(rows), batch_size=batch)
+    made = engine.make_private(
+        module=net, optimizer=optimizer, data_loader=loader, mechanism=mechanism, **options
+    )
+    return (engine, *made)
+
+
+def train(net, optimizer, loader, epochs=1):
+    for _ in range(epochs):
+        for inputs, labels in loader:
+            optimizer.zero_grad()
+            nn.functional.cross_entropy(net(inputs), labels).backward()
+            optimizer.step()
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        rc.Gaussian(1.0),
+        rc.VonMisesFisher(5.0),
+        rc.PartitionedVonMisesFisher(5.0, blocks="layers"),
+        rc.Directional(2.0),
+        rc.Directional(2.0, blocks="rows"),
+    ],
+)
+@pytest.mark.parametrize("sampling", ["poisson", "shuffled", "fixed-size"])
+def test_report_accounts_for_what_really_ran(mechanism, sampling):
+    engine, net, optimizer, loader = private(mechanism, sampling=sampling)
+    train(net, optimizer, loader, epochs=2)
+    assert engine.steps == 20
+    report = engine.report(delta=1e-3)
+    assert report.schedule.to_dict()["sampling"] == sampling
+    assert report.mechanism.dim == 47
+    expected = rc.epsilon(engine.mechanism, loader.schedule(20), 1e-3)
+    assert report.epsilon["pld"] == pytest.approx(expected, rel=1e-3)
+    assert engine.get_epsilon(1e-3) == pytest.approx(expected, rel=1e-3)
+    assert report.delta == 1e-3
+    json.dumps(report.to_dict(), allow_nan=False)
+
+
+def test_the_model_and_the_optimizer_stay_the_persons_own():
+    net = model()
+    keys = list(net.state_dict())
+    engine, same, optimizer, _ = private(rc.VonMisesFisher(5.0), net)
+    assert same is net
+    assert list(net.state_dict()) == keys
+    assert type(optimizer) is torch.optim.SGD
+    scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
+    assert scheduler.get_last_lr() == [0.1]
+    engine._collector.detach()
+    assert all("forward" not in layer.__dict__ for layer in net)
+
+
+@pytest.mark.parametrize(
+    "mechanism", [rc.Gaussian(1.0), rc.VonMisesFisher(5.0), rc.Directional(5.0)]
+)
+def test_empty_batches_release_noise_and_are_counted(mechanism):
+    engine, net, optimizer, loader = private(mechanism, rows=40, batch=1, sampling="poisson")
+    empty = 0
+    for inputs, labels in loader:
+        before = torch.cat([p.detach().reshape(-1).clone() for p in net.parameters()])
+        optimizer.zero_grad()
+        nn.functional.cross_entropy(net(inputs), labels).backward()
+        optimizer.step()
+        moved = torch.cat([p.detach().reshape(-1) for p in net.parameters()]) - before
+        assert torch.isfinite(moved).all()
+        if not loader.draw.keep:
+            empty += 1
+            assert mechanism.noise_on == "record" or float(moved.norm()) > 0
+    assert empty > 0
+    assert engine.steps == 40
+
+
+def test_an_empty_batch_does_not_depend_on_its_placeholder():
+    released = []
+    for value in (0.0, 1e6):
+        engine = PrivacyEngine(seed=5)
+        inputs = torch.full((30, 6), value)
+        net = model()
+        optimizer = torch.optim.SGD(net.parameters(), lr=1.0)
+        loader = DataLoader(TensorDataset(inputs, torch.zeros(30, dtype=torch.long)), batch_size=1)
+        net, optimizer, private_loader = engine.make_private(
+            module=net, optimizer=optimizer, data_loader=loader, mechanism=rc.VonMisesFisher(5.0)
+        )
+        for x, y in private_loader:
+            nn.functional.cross_entropy(net(x), y).backward()
+            optimizer.step()
+            if not private_loader.draw.keep:
+                break
+        released.append(torch.cat([p.grad.reshape(-1) for p in net.parameters()]))
+        assert float(released[-1].norm()) == pytest.approx(1.0, abs=1e-5)
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf")])
+@pytest.mark.parametrize(
+    "mechanism", [rc.Gaussian(1e-3), rc.VonMisesFisher(1e6), rc.Directional(1e3)]
+)
+def test_records_without_a_finite_gradient_count_for_nothing(mechanism, bad):
+    inputs = torch.randn(8, 6)
+    inputs[3] = bad
+    net = model()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    engine = PrivacyEngine(seed=0)
+    loader = DataLoader(TensorDataset(inputs, torch.zeros(8, dtype=torch.long)), batch_size=8)
+    net, optimizer, private_loader = engine.make_private(
+        module=net,
+        optimizer=optimizer,
+        data_loader=loader,
+        mechanism=mechanism,
+        sampling="shuffled",
+    )
+    train(net, optimizer, private_loader)
+    assert all(torch.isfinite(p).all() for p in net.parameters())
+    assert engine.steps == 1
+
+
+def test_zero_gradients_release_a_uniform_direction():
+    net = nn.Sequential(nn.Linear(6, 4, bias=False), nn.ReLU(), nn.Linear(4, 2, bias=False))
+    for parameter in net.parameters():
+        nn.init.zeros_(parameter)
+    released = []
+    for seed in range(200):
+        engine = PrivacyEngine(seed=seed)
+        copy = nn.Sequential(nn.Linear(6, 4, bias=False), nn.ReLU(), nn.Linear(4, 2, bias=False))
+        copy.load_state_dict(net.state_dict())
+        optimizer = torch.optim.SGD(copy.parameters(), lr=1.0)
+        loader = DataLoader(data(6), batch_size=6)
+        copy, optimizer, private_loader = engine.make_private(
+            module=copy,
+            optimizer=optimizer,
+            data_loader=loader,
+            mechanism=rc.VonMisesFisher(1e6),
+            sampling="shuffled",
+        )
+        train(copy, optimizer, private_loader)
+        released.append(torch.cat([p.grad.reshape(-1) for p in copy.parameters()]))
+    stacked = torch.stack(released)
+    assert torch.allclose(stacked.norm(dim=1), torch.ones(200), atol=1e-4)
+    assert float(stacked.mean(0).norm()) < 0.2
+
+
+def test_poisson_batches_have_the_law_they_claim():
+    loader = PrivateLoader(DataLoader(data(200), batch_size=20), seed=1)
+    sizes, seen = [], np.zeros(200)
+    for _ in range(60):
+        for indices, draw in loader._pieces():
+            sizes.append(draw.rows if draw.keep else 0)
+            if draw.keep:
+                assert len(set(indices)) == len(indices)
+                seen[indices] += 1
+    steps = len(sizes)
+    assert np.mean(sizes) == pytest.approx(20, abs=5 * np.sqrt(18 / steps))
+    assert np.var(sizes) == pytest.approx(18, rel=0.25)
+    assert np.abs(seen - 0.1 * steps).max() < 6 * np.sqrt(0.09 * steps)
+
+
+def test_poisson_batches_never_exceed_the_maximum():
+    loader = PrivateLoader(DataLoader(data(200), batch_size=20), max_batch_size=22, seed=1)
+    sizes = [draw.rows for _ in range(40) for _, draw in loader._pieces()]
+    assert max(sizes) == 22
+    assert loader.truncation() > 0.01
+
+
+def test_cutting_batches_too_often_is_refused_not_hidden():
+    engine, net, optimizer, loader = private(
+        rc.Gaussian(1.0), rows=200, batch=20, max_batch_size=25
+    )
+    train(net, optimizer, loader)
+    with pytest.raises(ValueError, match="max_batch_size"):
+        engine.report(delta=1e-5)
+
+
+@pytest.mark.parametrize(("records", "rate"), [(60_000, 128 / 60_000), (100, 0.5), (1_000, 0.001)])
+def test_the_default_maximum_is_practically_never_reached(records, rate):
+    from scipy.stats import binom
+
+    most = default_max_batch(records, rate)
+    assert binom.sf(most, records, rate) <= 1e-12
+    assert most <= records
+
+
+def test_shuffled_and_fixed_batches_are_what_they_say():
+    shuffled = PrivateLoader(DataLoader(data(50), batch_size=8), sampling="shuffled", seed=0)
+    batches = [indices for indices, _ in shuffled._pieces()]
+    assert sorted(i for batch in batches for i in batch) == list(range(50))
+    fixed = PrivateLoader(DataLoader(data(50), batch_size=8), sampling="fixed-size", seed=0)
+    for indices, _ in fixed._pieces():
+        assert len(set(indices)) == 8
+
+
+def test_workers_and_collation_are_kept():
+    loader = PrivateLoader(
+        DataLoader(
+            data(40), batch_size=10, num_workers=2, collate_fn=lambda rows: ("mine", len(rows))
+        ),
+        sampling="shuffled",
+    )
+    assert list(loader) == [("mine", 10)] * 4
+
+
+def test_training_ends_before_the_budget_is_overspent():
+    engine = PrivacyEngine(max_epsilon=1.0, delta=1e-3)
+    _, net, optimizer, loader = private(rc.Gaussian(2.0), engine=engine)
+    train(net, optimizer, loader, epochs=50)
+    assert 0 < engine.steps < 500
+    assert engine.get_epsilon(1e-3) <= 1.0
+    assert rc.epsilon(engine.mechanism, loader.schedule(engine.steps + 1), 1e-3) > 0.999
+    inputs, labels = data()[:6]
+    loader.draw = type(loader.draw)(6, True, True)
+    nn.functional.cross_entropy(net(inputs), labels).backward()
+    with pytest.raises(BudgetSpentError, match="max_epsilon"):
+        optimizer.step()
+
+
+@pytest.mark.parametrize(
+    "mechanism", [rc.Gaussian(1.0), rc.VonMisesFisher(1.0), rc.Directional(1.0, blocks="layers")]
+)
+def test_make_private_with_epsilon_meets_its_target(mechanism):
+    engine = PrivacyEngine()
+    net = model()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+    net, optimizer, loader = engine.make_private_with_epsilon(
+        module=net,
+        optimizer=optimizer,
+        data_loader=DataLoader(data(), batch_size=6),
+        mechanism=mechanism,
+        target_epsilon=3.0,
+        target_delta=1e-3,
+        epochs=4,
+    )
+    train(net, optimizer, loader, epochs=4)
+    assert 2.9 <= engine.get_epsilon(1e-3) <= 3.0
+
+
+def test_seeded_runs_repeat_and_are_labelled():
+    weights = []
+    for _ in range(2):
+        engine, net, optimizer, loader = private(
+            rc.VonMisesFisher(5.0), engine=PrivacyEngine(seed=7)
+        )
+        train(net, optimizer, loader)
+        weights.append(torch.cat([p.detach().reshape(-1) for p in net.parameters()]))
+        assert "simulation: no guarantee" in engine.report(1e-3).assumptions[0]
+    assert torch.equal(*weights)
+    fresh = []
+    for _ in range(2):
+        torch.manual_seed(0)
+        engine, net, optimizer, loader = private(rc.VonMisesFisher(5.0))
+        train(net, optimizer, loader)
+        fresh.append(torch.cat([p.detach().reshape(-1) for p in net.parameters()]))
+        assert not any("simulation" in line for line in engine.report(1e-3).assumptions)
+    assert not torch.equal(*fresh)
+
+
+def test_checkpoints_carry_the_count_and_no_seed():
+    engine, net, optimizer, loader = private(
+        rc.VonMisesFisher(5.0), engine=PrivacyEngine(seed=1234567)
+    )
+    train(net, optimizer, loader)
+    state = engine.state_dict()
+    assert "1234567" not in json.dumps(state)
+    other, *_ = private(rc.VonMisesFisher(5.0))
+    other.load_state_dict(state)
+    assert other.steps == 10
+    other.load_state_dict({**state, "steps": 3})
+    assert other.steps == 10
+    stranger, *_ = private(rc.VonMisesFisher(6.0))
+    with pytest.raises(ValueError, match="parameters"):
+        stranger.load_state_dict(state)
+
+
+def test_ledger_never_counts_too_few(tmp_path):
+    path = tmp_path / "ledger.json"
+    for taken in (0, 1, 49, 50, 51, 120):
+        path.unlink(missing_ok=True)
+        ledger = Ledger(path)
+        for _ in range(taken):
+            ledger.before_release()
+        again = Ledger(path)
+        assert taken <= again.taken <= taken + 50
+        ledger.close()
+        assert Ledger(path).taken == taken
+    path.write_text("{broken")
+    with pytest.raises(ValueError, match="ledger"):
+        Ledger(path)
+
+
+def test_a_killed_run_resumes_with_at_least_its_steps(tmp_path):
+    code = textwrap.dedent(f"""
+        import sys
+        sys.path.insert(0, {str(os.path.dirname(__file__))!r})
+        from test_engine_rules import *
+        engine = PrivacyEngine(ledger={str(tmp_path / "ledger.json")!r})
+        _, net, optimizer, loader = private(rc.VonMisesFisher(5.0), engine=engine)
+        while True:
+            train(net, optimizer, loader)
+            print(engine.steps, flush=True)
+    """)
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
+    seen = 0
+    for line in process.stdout:
+        seen = int(line)
+        if seen >= 130:
+            break
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    rest = process.stdout.read().split()
+    seen = max([seen, *map(int, rest)])
+    assert PrivacyEngine(ledger=tmp_path / "ledger.json").steps >= seen
+
+
+REFUSED = [
+    (nn.Sequential(nn.Linear(6, 4), nn.BatchNorm1d(4), nn.Linear(4, 2)), "group"),
+    (nn.Sequential(nn.Linear(6, 4), nn.Bilinear(4, 4, 2)), "Bilinear"),
+    (nn.Sequential(nn.LSTM(6, 2)), "LSTM"),
+]
+
+
+@pytest.mark.parametrize(("net", "words"), REFUSED)
+def test_layers_without_a_rule_are_refused_with_the_remedy(net, words):
+    with pytest.raises(ValueError, match=words) as caught:
+        private(rc.VonMisesFisher(1.0), net)
+    assert "\n" not in str(caught.value)
+
+
+def test_tied_weights_are_refused():
+    net = nn.Sequential(nn.Linear(6, 6), nn.Tanh(), nn.Linear(6, 6), nn.Linear(6, 2))
+    net[2].weight = net[0].weight
+    with pytest.raises(ValueError, match="shares a weight"):
+        private(rc.VonMisesFisher(1.0), net)
+
+
+def test_only_trainable_parameters_are_released():
+    net = model()
+    net[0].weight.requires_grad_(False)
+    frozen = net[0].weight.detach().clone()
+    engine = PrivacyEngine()
+    optimizer = torch.optim.SGD([p for p in net.parameters() if p.requires_grad], lr=0.1)
+    net, optimizer, loader = engine.make_private(
+        module=net,
+        optimizer=optimizer,
+        data_loader=DataLoader(data(), batch_size=6),
+        mechanism=rc.VonMisesFisher(5.0),
+    )
+    train(net, optimizer, loader)
+    assert engine.mechanism.dim == 5 + 10 + 2
+    assert torch.equal(net[0].weight, frozen)
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter([])
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"max_grad_norm": 0.0}, "max_grad_norm"),
+        ({"max_grad_norm": (1.0, 2.0, 3.0), "clipping": "per-layer"}, "max_grad_norm"),
+        ({"clipping": "hard"}, "clipping"),
+        ({"clipping": "none"}, "sensitivity"),
+        ({"sampling": "sequential"}, "sampling"),
+        ({"loss_reduction": "max"}, "loss_reduction"),
+        ({"batch_size": 1000}, "batch_size"),
+        ({"data_loader": DataLoader(Stream())}, "map-style"),
+        ({"optimizer": torch.optim.SGD([nn.Parameter(torch.zeros(2))], lr=0.1)}, "optimizer"),
+    ],
+)
+def test_bad_requests_are_one_line(change, words):
+    net = model()
+    arguments = {
+        "module": net,
+        "optimizer": torch.optim.SGD(net.parameters(), lr=0.1),
+        "data_loader": DataLoader(data(), batch_size=6),
+        "mechanism": rc.Gaussian(1.0),
+        **change,
+    }
+    with pytest.raises(ValueError, match=words) as caught:
+        PrivacyEngine().make_private(**arguments)
+    assert "\n" not in str(caught.value)
+
+
+def test_other_misuse_is_named():
+    with pytest.raises(ValueError, match="make_private"):
+        PrivacyEngine().schedule()
+    with pytest.raises(ValueError, match="delta"):
+        PrivacyEngine(max_epsilon=1.0)
+    engine, net, optimizer, loader = private(rc.Gaussian(1.0))
+    with pytest.raises(ValueError, match="train first"):
+        engine.report(1e-3)
+    with pytest.raises(ValueError, match="in use"):
+        private(rc.Gaussian(1.0), engine=engine)
+    with pytest.raises(ValueError, match="closure"):
+        optimizer.step(lambda: 0.0)
+    next(iter(loader))
+    nn.functional.cross_entropy(net(torch.randn(3, 6)), torch.zeros(3, dtype=torch.long)).backward()
+    if loader.draw.rows != 3:
+        with pytest.raises(ValueError, match="rows"):
+            optimizer.step()
+    evaluating = model().eval()
+    with pytest.raises(ValueError, match="evaluation mode"):
+        private(rc.Gaussian(1.0), evaluating)
+
+
+def test_evaluation_between_steps_changes_nothing():
+    engine, net, optimizer, loader = private(NoNoise(), sampling="shuffled")
+    for inputs, labels in loader:
+        optimizer.zero_grad()
+        with torch.no_grad():
+            net(torch.randn(4, 6))
+        nn.functional.cross_entropy(net(inputs), labels).backward()
+        net.eval()
+        net(torch.randn(4, 6))
+        net.train()
+        optimizer.step()
+    assert engine.steps == 10
