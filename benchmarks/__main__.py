@@ -13,7 +13,7 @@ from pathlib import Path
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from benchmarks import accounting, bessel, capacities, channels, commands, sampling
-from benchmarks.provenance import provenance
+from benchmarks.provenance import provenance, source_digest
 from benchmarks.runner import Benchmark, Settings, run
 from benchmarks.table import print_outcome
 
@@ -67,6 +67,7 @@ def main(given: list[str] | None = None) -> int:
     origin = provenance()
     start = time.perf_counter()
     outcome = run(chosen, settings)
+    origin["source_changed_meanwhile"] = source_digest() != origin["source_digest"]
     result = {
         "rows": [row.to_dict() for row in outcome.rows],
         "skipped": outcome.skipped,
@@ -82,6 +83,8 @@ def main(given: list[str] | None = None) -> int:
     draft.replace(_RESULTS)
     print_outcome(outcome)
     print(f"bench: {result['seconds']} s, written to {_RESULTS}", file=sys.stderr)
+    if origin["source_changed_meanwhile"]:
+        print("bench: the source was edited during the run: rows may differ", file=sys.stderr)
     return 1 if outcome.failed else 0
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import platform
 import subprocess
@@ -11,7 +12,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-__all__ = ["provenance"]
+__all__ = ["provenance", "source_digest"]
 
 _ROOT = Path(__file__).resolve().parent.parent
 _PACKAGES = (
@@ -27,10 +28,12 @@ _PACKAGES = (
 
 def provenance() -> dict[str, Any]:
     """What another person needs to judge or repeat a run."""
+    changes = _git("status", "--porcelain")
     return {
         "command": " ".join(["python -m benchmarks", *sys.argv[1:]]),
         "commit": _git("rev-parse", "HEAD"),
-        "uncommitted_changes": bool(_git("status", "--porcelain")),
+        "uncommitted_changes": None if changes is None else bool(changes),
+        "source_digest": source_digest(),
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "machine": {
             "cores": _cores(),
@@ -41,6 +44,15 @@ def provenance() -> dict[str, Any]:
         },
         "versions": {"python": platform.python_version(), **_versions()},
     }
+
+
+def source_digest() -> str:
+    """A digest of the library and of the benchmarks: whether somebody edited them meanwhile."""
+    digest = hashlib.sha256()
+    for folder in ("src", "benchmarks"):
+        for path in sorted((_ROOT / folder).rglob("*.py")):
+            digest.update(str(path.relative_to(_ROOT)).encode() + path.read_bytes())
+    return digest.hexdigest()
 
 
 def _git(*arguments: str) -> str | None:

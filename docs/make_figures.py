@@ -73,9 +73,8 @@ def tables() -> None:
     printed_4 = {kappa: epsilon for kappa, (epsilon, _) in TABLE_4.items()}
     for name, printed in (("I", TABLE_1), ("IV", printed_4)):
         print(f"\nTable {name}\n")
-        print(
-            "| κ | printed | nearest rule | value | sound, N = 3 | tight, N = 3 | Rényi | tight |"
-        )
+        columns = ["κ", "printed", "nearest rule", "its value", "sound, N = 3", "tight, N = 3"]
+        print("| " + " | ".join([*columns, "Rényi, 1,407", "tight, 1,407"]) + " |")
         print("| --: | --: | :-- | --: | --: | --: | --: | --: |")
         for kappa, value in printed.items():
             row = everything[kappa]

@@ -13,7 +13,7 @@ import torch
 
 import recondite as rc
 from recondite.losses import LossLaw
-from recondite.mechanisms import MetricPrivacy, UndefinedNotionError
+from recondite.mechanisms import MetricPrivacy, Setting, UndefinedNotionError
 
 EVERY = [
     rc.Gaussian(1.5, dim=6),
@@ -176,6 +176,8 @@ def test_a_gradient_of_another_size_is_refused(mechanism):
     with pytest.raises(ValueError, match=message):
         mechanism.perturb(gradient)
     with pytest.raises(ValueError, match=message):
+        mechanism.release(gradient)
+    with pytest.raises(ValueError, match=message):
         mechanism.log_likelihood(np.ones(6), gradient)
 
 
@@ -283,6 +285,45 @@ def test_information_is_below_capacity(mechanism):
     if mechanism.name == "gaussian":
         mechanism = mechanism.for_batches(8)
     assert mechanism.mutual_information() <= mechanism.log_bayes_capacity() * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("mechanism", EVERY, ids=IDS)
+def test_a_training_step_always_releases(mechanism):
+    # A zero gradient (an empty batch) is released like any other: same shape, same norms.
+    zero = np.zeros_like(gradient_for(mechanism, batch=(400,)))
+    for given in (zero, torch.from_numpy(zero)):
+        out = np.asarray(mechanism.release(given))
+        assert out.shape == (400, 6)
+        if mechanism.name in ("vmf", "partitioned", "directional"):
+            np.testing.assert_allclose(np.linalg.norm(out, axis=-1), 1.0)
+            assert np.abs(out.mean(0)).max() < 0.15
+    some = gradient_for(mechanism, batch=(3,))
+    if mechanism.name != "none":
+        one, two = (
+            draw(some, np.random.default_rng(1)) for draw in (mechanism.release, mechanism.perturb)
+        )
+        np.testing.assert_array_equal(one, two)
+
+
+def test_configured_for_a_run():
+    setting = Setting(((4, 3), (4,), (2, 4)), 1.5, 32, 48)
+    assert setting.dim == 24
+    assert rc.VonMisesFisher(2.0).configured(setting) == rc.VonMisesFisher(2.0, dim=24)
+    gaussian = rc.Gaussian(1.1).configured(setting)
+    assert (gaussian.dim, gaussian.clip_norm, gaussian.batch_size) == (24, 1.5, 32)
+    assert gaussian.max_batch_size == 48
+    layered = dataclasses.replace(setting, layers=(16, 8), layer_norms=(1.2, 0.9))
+    assert rc.Gaussian(1.1).configured(layered).sensitivity == pytest.approx(1.0)
+    for kind in (rc.PartitionedVonMisesFisher, rc.Directional):
+        assert kind(2.0, blocks="layers").configured(setting).sizes == (12, 4, 8)
+        assert kind(2.0, blocks="rows").configured(setting).sizes == (3, 3, 3, 3, 4, 4, 4)
+        assert kind(2.0, blocks=4).configured(setting).sizes == (6, 6, 6, 6)
+        assert kind(2.0, blocks=(20, 4)).configured(setting).sizes == (20, 4)
+        with pytest.raises(ValueError, match=r"^blocks must be one of layers, rows"):
+            kind(2.0, blocks="columns").configured(setting)
+        with pytest.raises(ValueError, match=r"^blocks 'layers' needs a model"):
+            kind(2.0, dim=24, blocks="layers")
+    assert rc.NoNoise().configured(setting).dim == 24
 
 
 def test_no_noise():

@@ -229,6 +229,69 @@ def test_unit_norm(dim, dtype, library):
     np.testing.assert_array_equal(rows, before)  # the input is left alone
 
 
+@pytest.mark.parametrize("dim", [2, 255, 256, 13_700, 65_536, 65_537, 10**6, 10**7])
+def test_unit_norm_of_a_single_row(dim):
+    # As a training step draws it. A running sum in single precision would be off by 1e-4 here.
+    rows = torch.empty(dim).normal_(generator=torch.Generator().manual_seed(3))
+    y = sample_vmf(rows, 50.0)
+    assert float(y.double().norm()) == pytest.approx(1.0, abs=1e-6)
+    assert y.shape == (dim,)
+
+
+@pytest.mark.parametrize(("dim", "kappa"), [(256, 0.0), (300, 60.0), (13_700, 2_000.0)])
+def test_single_rows_follow_the_same_law(dim, kappa):
+    # One row on torch has a path of its own.
+    generator = torch.Generator().manual_seed(dim)
+    x = torch.linspace(1.0, 2.0, dim, dtype=torch.float64)
+    draws = torch.stack([sample_vmf(x, kappa, generator) for _ in range(2_000)]).numpy()
+    np.testing.assert_allclose(np.linalg.norm(draws, axis=1), 1.0, rtol=1e-12)
+    unit = x.numpy() / np.linalg.norm(x.numpy())
+    t = draws @ unit
+    assert LatitudeLaw(dim, kappa).test(t, np.sqrt(1 - t * t)) > LEVEL
+    v = np.cos(np.arange(dim))
+    v -= (v @ unit) * unit
+    v /= np.linalg.norm(v)
+    c = (draws @ v) / np.sqrt(1 - t * t)
+    assert stats.kstest(0.5 * (1 + c), stats.beta(dim / 2 - 1, dim / 2 - 1).cdf).pvalue > LEVEL
+    assert abs(np.corrcoef(c, t)[0, 1]) < 5 / math.sqrt(len(t))
+    same = [sample_vmf(x, kappa, torch.Generator().manual_seed(1)) for _ in range(2)]
+    assert torch.equal(*same)
+
+
+@pytest.mark.parametrize("scale", [1e-42, 1e-30, 1e-21, 1e-11, 1e11, 1e30])
+def test_single_rows_of_any_scale(scale):
+    row = torch.linspace(0.5, 1.0, 300) * scale
+    exact = row.double() / row.double().norm()
+    y = torch.stack([sample_vmf(row, 3e5) for _ in range(100)]).double()
+    assert float((y.norm(dim=1) - 1).abs().max()) < 1e-6
+    assert float((1 - y @ exact).mean()) == pytest.approx(5e-4, rel=0.1)
+
+
+@pytest.mark.parametrize("library", ["numpy", "torch"])
+@pytest.mark.parametrize("dim", [2, 10, 300])
+def test_zero_rows_get_a_uniform_direction_on_request(dim, library):
+    # What a training step needs: nothing raised, nothing skipped, and no trace of the others.
+    count = 4_000
+    rows = np.zeros((count, dim))
+    rows[::2] = np.linspace(1.0, 2.0, dim)
+    given_rows = torch.from_numpy(rows) if library == "torch" else rows
+    generator = torch.Generator() if library == "torch" else np.random.default_rng(0)
+    y = np.asarray(sample_vmf(given_rows, 50.0, generator, zero="uniform"))
+    np.testing.assert_allclose(np.linalg.norm(y, axis=1), 1.0, rtol=1e-12)
+    unit = rows[0] / np.linalg.norm(rows[0])
+    t, flat = y[::2] @ unit, y[1::2] @ unit
+    aside = np.linalg.norm(y[::2] - t[:, None] * unit, axis=1)
+    assert LatitudeLaw(dim, 50.0).test(t, aside) > LEVEL
+    assert LatitudeLaw(dim, 0.0).test(flat, np.sqrt(1 - flat * flat)) > LEVEL
+    single = given_rows[1]
+    drawn = np.asarray(sample_vmf(single, 50.0, zero="uniform"))
+    assert np.linalg.norm(drawn) == pytest.approx(1.0)
+    bad = rows.copy()
+    bad[1, 0] = math.nan
+    with pytest.raises(ValueError, match="finite"):
+        sample_vmf(torch.from_numpy(bad) if library == "torch" else bad, 50.0, zero="uniform")
+
+
 @pytest.mark.parametrize("shape", [(7,), (1, 7), (4, 7), (2, 3, 7), (0, 7), (2, 0, 7), (300,)])
 def test_batched_shapes(shape):
     rows = np.random.default_rng(0).standard_normal(shape)

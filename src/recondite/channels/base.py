@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -109,6 +110,95 @@ class Channel:
             keeps only 32 bits of the seed of a generator on the CPU.
         """
         return self.noise.added_to(records, rng)
+
+    def protect(
+        self,
+        data: Any,
+        noise: str = "once",
+        *,
+        secret: Any = None,
+        features: Any = None,
+        identity: Callable[[int, Any], Any] | None = None,
+        transform: Callable[[Any], Any] | None = None,
+        cache: bool | None = None,
+        total_information: float | None = None,
+        ledger: Any = None,
+        seed: int | None = None,
+        secure: bool = False,
+    ) -> Any:
+        """Returns a loader or data set that serves noisy copies of its records, and counts them.
+
+        Guarantee: ``information()["per_record"]`` of what is returned bounds what all that it
+        served tells of the features of any one record, as :meth:`information` does; a training
+        run that sees nothing else tells no more. Assumes what ``limits`` says: above all that
+        the raw records are not used elsewhere, be it to evaluate or to normalise. Labels and
+        other parts of a record are handed through as they are.
+
+        With `once` noise (the default) a record has one noisy copy: the noise follows from
+        ``secret``, the channel, the record's identity and its content, and is the same in every
+        epoch, worker, resumed and restarted run with the same secret. Another secret, or a
+        channel that differs at all, is a second draw, and counted where the ledger can see it.
+        Whoever has the secret and a noisy copy has the record. With `per_step` noise every use
+        draws fresh noise, and is counted before it happens.
+
+        Noise has to come before augmentation: protect the data set below it, whose records are
+        the same at every reading, and give the augmentation as ``transform``.
+
+        Args:
+          data: A torch ``DataLoader`` over a map-style data set, or such a data set itself (any
+            object with a length and records by number: arrays and tensors too). A loader comes
+            back as one of its class with the same samplers, workers and collation. Of a data set
+            with `per_step` noise, take no loader with workers: protect the loader.
+          noise: "once" or "per_step".
+          secret: For `once` noise: 32 random bytes, or the path of a file that holds them,
+            created for its owner only if missing, so that a restarted run is the same. None
+            takes fresh bytes from the operating system, which end with the process.
+          features: Where the features are in a record: a key or position. None takes the first
+            part of a tuple, or the record itself.
+          identity: For `once` noise: a function of a record's index and of what ``data`` returns
+            for it, to a number, text or bytes that identifies the record. None takes the index,
+            which identifies it within one order of one data set only.
+          transform: Applied to the noisy features of each record whenever it is served.
+          cache: For `once` noise: whether to keep all noisy copies in memory, drawn when first
+            asked for; the raw records are then not touched again. None does so up to 1 GiB.
+          total_information: The most nats that may be told of a record. A loader ends before a
+            batch that would exceed it, with a one-line warning, and ``budget_spent`` is set; a
+            data set raises :class:`BudgetSpent`.
+          ledger: A file to which uses are written before they happen, so that a run that is
+            killed and started again with the same file misses none; otherwise
+            ``state_dict()`` knows those before it was called.
+          seed: For `per_step` noise in simulations: it is the same in every run with this seed,
+            and protects nobody (``guarantee`` is False).
+          secure: For `per_step` noise: draw from a cryptographic generator, as `once` noise
+            always is. Neither covers attacks on the rounding of floating-point noise.
+
+        Returns:
+          A :class:`~recondite.channels.protected.Protected` loader or data set, with ``uses``,
+          ``information()``, ``budget_spent``, ``state_dict()`` and ``load_state_dict()``.
+
+        >>> import numpy as np
+        >>> from recondite.channels import NaturalChannel
+        >>> records = np.random.default_rng(0).standard_normal((50, 4))
+        >>> noisy = NaturalChannel.fit(records, capacity=2.0).protect(records)
+        >>> bool((noisy[7] == noisy[7]).all()), noisy.uses, noisy.information()["per_record"]
+        (True, 1, 2.0)
+        """
+        from recondite.channels._protect import protect  # noqa: PLC0415  (it builds on this module)
+
+        return protect(
+            self,
+            data,
+            noise,
+            secret=secret,
+            features=features,
+            identity=identity,
+            transform=transform,
+            cache=cache,
+            total_information=total_information,
+            ledger=ledger,
+            seed=seed,
+            secure=secure,
+        )
 
     def information(self, uses: int = 1, noise: str = "once") -> float:
         """Returns an upper bound in nats on what ``uses`` uses tell of one record, in total.

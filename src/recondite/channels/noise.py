@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 import secrets
 from dataclasses import dataclass
@@ -91,6 +92,31 @@ class Noise:
         # it works for any number of columns of V.
         return isotropic + ((normal @ vectors) * gains) @ vectors.T
 
+    def shape(self, normal: NDArray[Any]) -> NDArray[Any]:
+        """Returns the draws that standard normal rows (n, dim) stand for.
+
+        Without eigenvectors the precision of ``normal`` is kept.
+        """
+        vectors = gains = None
+        if self.along is not None:
+            vectors, gains = self._vectors(), self._gains()
+        drawn = self._shaped(normal, vectors, gains)
+        scaled = drawn if self.scale is None else drawn * self.scale.astype(drawn.dtype)
+        return np.asarray(scaled)
+
+    def fingerprint(self) -> bytes:
+        """Returns a hash of the map from normal numbers to noise, different for any other map.
+
+        Two noises made of the same normal numbers by different maps would give these away.
+        """
+        exact = hashlib.blake2b(repr((self.dim, self.variance)).encode(), digest_size=32)
+        arrays = [self.along, self.scale] + ([] if self.along is None else [self._vectors()])
+        for array in arrays:
+            exact.update(b"none" if array is None else repr(array.shape).encode())
+            if array is not None:
+                exact.update(memoryview(np.ascontiguousarray(array, dtype="<f8")))
+        return exact.digest()
+
     def added_to(self, records: Any, rng: Any = None) -> Any:
         """Returns ``records`` plus one independent draw for each of them.
 
@@ -109,13 +135,8 @@ class Noise:
         out = np.array(array, dtype=dtype, order="C")
         rows = out.reshape(self._count(array.shape), self.dim)
         source = np.random.default_rng() if rng is None else _checked(rng)
-        vectors = gains = None
-        if self.along is not None:
-            vectors, gains = self._vectors(), self._gains()
         for part in self._parts(len(rows)):
-            normal = _standard_normal((part.stop - part.start, self.dim), source)
-            drawn = self._shaped(normal, vectors, gains)
-            rows[part] += drawn if self.scale is None else drawn * self.scale
+            rows[part] += self.shape(_standard_normal((part.stop - part.start, self.dim), source))
         return out
 
     def _added_to_tensor(self, records: Any, rng: Any) -> Any:

@@ -26,6 +26,10 @@ folder. Nothing is downloaded.
 
 `recondite data list --data-dir ~/datasets`
 """
+_OWN = (
+    "a person's own data: a folder with a subfolder of images for each class, or "
+    "package.module:function, in place of a name"
+)
 
 
 def list_data(
@@ -41,18 +45,15 @@ def list_data(
     searched = [str(place) for place in search_path(data_dir)]
     found = available(data_dir)
     if as_json:
-        rows = [entry.to_dict() for entry in found]
-        print_json({"schema_version": 1, "searched": searched, "data_sets": rows})
+        entries = [entry.to_dict() for entry in found]
+        print_json({"schema_version": 1, "searched": searched, "data_sets": entries})
         return
-    cells = []
+    rows, notes = [], []
     for entry in found:
         counts = " + ".join(f"{count:,}" for count in entry.records.values())
-        notes = [text for text in (entry.where, entry.remedy) if text is not None]
-        here = "yes" if entry.found else "no"
-        cells.append([entry.name, here, counts or "–", entry.title, "; ".join(notes)])
-    columns = ["data set", "here", "train + test", "what it is", "where, or how to get it"]
-    notes = [
-        "a folder with a subfolder of images for each class, or package.module:function, can stand "
-        "in place of a name"
-    ]
-    print_table(f"Data, searched in {' and '.join(searched)}", columns, cells, notes, numbers=(2,))
+        rows.append([entry.name, counts or "–", entry.where or "not here"])
+        if entry.remedy is not None:
+            notes.append(f"{entry.name} ({entry.title}): {entry.remedy}")
+    notes.append(_OWN)
+    columns = ["data set", "train + test", "where"]
+    print_table(f"Data, searched in {' and '.join(searched)}", columns, rows, notes, numbers=(1,))

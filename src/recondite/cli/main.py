@@ -10,7 +10,7 @@ import click
 import typer
 
 from recondite._version import __version__
-from recondite.cli import account, calibrate, channel, leakage
+from recondite.cli import account, calibrate, channel, data, leakage, train
 from recondite.cli.output import settings
 
 __all__ = ["app", "main"]
@@ -51,6 +51,8 @@ account.register(app)
 calibrate.register(app)
 leakage.register(app)
 channel.register(app)
+data.register(app)
+train.register(app)
 
 
 def _fail(message: str, code: int) -> int:

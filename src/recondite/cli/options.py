@@ -32,6 +32,11 @@ def numbers(text: str) -> tuple[float, ...]:
     return tuple(number(part) for part in text.split(","))
 
 
+def blocks(text: str) -> tuple[int, ...] | str:
+    """A number of blocks, their sizes, or the name of a model's own: layers or rows."""
+    return text if text in ("layers", "rows") else counts(text)
+
+
 def counts(text: str) -> tuple[int, ...]:
     """Whole numbers separated by commas."""
     values = numbers(text)
@@ -52,7 +57,7 @@ _MECHANISM_PANEL = {
     "kappa": ("--kappa", "Concentration of VMF noise: one, or one a block.", numbers, "NUMBER"),
     "noise_multiplier": ("--noise-multiplier", "Gaussian σ.", number, "NUMBER"),
     "dim": ("--dim", "Number of coordinates released.", number, "COUNT"),
-    "blocks": ("--blocks", "Number of equal blocks, or their sizes.", counts, "COUNT[,…]"),
+    "blocks": ("--blocks", "Number of blocks, their sizes, layers or rows.", blocks, "COUNT[,…]"),
     "clip_norm": ("--clip-norm", "Norm records are clipped to.", number, "NUMBER"),
     "max_batch_size": ("--max-batch-size", "Enforced largest batch.", number, "COUNT"),
     "layers": ("--layers", "Sizes of layers clipped apart.", counts, "COUNT,…"),

@@ -133,7 +133,8 @@ def _availability(source: Source, directories: Sequence[Path]) -> Availability:
             records[split] = source.count(place, split)
         except (ValueError, OSError) as error:
             problem = str(error)
-    return Availability(source.name, source.title, str(place), records, problem)
+    where = str(place) if source.package is None else f"package {source.package}, {place}"
+    return Availability(source.name, source.title, where, records, problem)
 
 
 def available(directory: str | os.PathLike[str] | None = None) -> list[Availability]:

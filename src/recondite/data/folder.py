@@ -87,7 +87,9 @@ def _drawn(
 ) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     probability("test_fraction", held)
     rng = np.random.default_rng(at_least("seed", seed, 0))
-    train, test = stratified(labels, round(len(labels) * (1 - held)), rng)
+    # Each split gets at least one image where there are two.
+    kept = max(1, min(round(len(labels) * (1 - held)), len(labels) - 1))
+    train, test = stratified(labels, kept, rng)
     part = train if split == "train" else test
     if not len(part):
         raise ValueError(f"{root} has too few images for a {split} split of its own: add some")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,8 @@ __all__ = ["SUFFIXES", "Header", "is_picture", "read_header", "read_pictures"]
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 _GREY = ("1", "L", "LA")
+_ORIENTATION = 0x0112  # the tag in which a camera says how it was held
+_TURNED = (5, 6, 7, 8)
 
 
 @dataclass(frozen=True)
@@ -39,25 +42,22 @@ def is_picture(path: Path) -> bool:
     return path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
 
 
-def _open(path: Path) -> Any:
+@contextmanager
+def _opened(path: Path) -> Iterator[Any]:
+    """Opens a picture; whatever is wrong with it, then or when it is decoded, takes one line."""
     image = needed("PIL.Image", "pillow")
     try:
-        opened = image.open(path, formats=_FORMATS)
+        with image.open(path, formats=_FORMATS) as picture:
+            if picture.mode[0] in "IF":
+                raise ValueError("it has pixels of more than 8 bits, convert it to 8 bits")
+            yield picture
     except (OSError, ValueError, SyntaxError, image.DecompressionBombError) as error:
         raise ValueError(f"{path} cannot be read as a picture: {error}") from error
-    if opened.mode[0] in "IF":
-        opened.close()
-        raise ValueError(f"{path} has pixels of more than 8 bits: convert it to 8 bits")
-    return opened
-
-
-_ORIENTATION = 0x0112
-_TURNED = (5, 6, 7, 8)
 
 
 def read_header(path: Path) -> Header:
     """Reads a picture's size and kind without its pixels."""
-    with _open(path) as picture:
+    with _opened(path) as picture:
         width, height = picture.size
         if picture.getexif().get(_ORIENTATION) in _TURNED:
             width, height = height, width
@@ -65,16 +65,13 @@ def read_header(path: Path) -> Header:
 
 
 def _read(path: Path, mode: str, size: int | None) -> NDArray[np.uint8]:
-    image = needed("PIL.Image", "pillow")
+    resampling = needed("PIL.Image", "pillow").Resampling
     turn = needed("PIL.ImageOps", "pillow").exif_transpose
-    with _open(path) as opened:
-        try:
-            picture = turn(opened).convert(mode)
-        except (OSError, ValueError, SyntaxError, image.DecompressionBombError) as error:
-            raise ValueError(f"{path} cannot be read as a picture: {error}") from error
+    with _opened(path) as opened:
+        picture = turn(opened).convert(mode)
         if size is not None and picture.size != (size, size):
-            picture = picture.resize((size, size), image.Resampling.BILINEAR)
-        pixels = np.asarray(picture, dtype=np.uint8)
+            picture = picture.resize((size, size), resampling.BILINEAR)
+        pixels: NDArray[np.uint8] = np.asarray(picture, dtype=np.uint8)
     return pixels[None] if mode == "L" else pixels.transpose(2, 0, 1)
 
 

@@ -52,6 +52,7 @@ class VonMisesFisher(Mechanism):
 
     def release(self, gradient: Any, generator: Any = None) -> Any:
         """As ``perturb``; a zero gradient gets a uniform direction."""
+        self.gradient_dim(gradient)
         return sample_vmf(gradient, self.kappa, generator, zero="uniform")
 
     def log_likelihood(self, release: Any, gradient: Any) -> Any:

@@ -270,7 +270,7 @@ def bessel_ratio(order: npt.ArrayLike, argument: npt.ArrayLike) -> Array:
     """I_{ν+1}(x) / I_ν(x), the mean cosine A_p(x) of the law with ν = p/2 - 1; relative 1e-13.
 
     >>> round(float(bessel_ratio(0.5, 2.0)), 12)   # coth(2) - 1/2
-    0.537314720727
+    0.537314720728
     """
     nu, x, shape = _broadcast(order, argument)
     out = np.empty_like(x)

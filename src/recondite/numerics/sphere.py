@@ -16,12 +16,15 @@ from typing import Any
 import numpy as np
 
 from recondite.numerics.random import is_torch, random_source
+from recondite.numerics.single import draw_single
 
 __all__ = ["cosines", "sample_vmf"]
 
 # Below this dimension a Gaussian vector can lie so close to x that subtracting squared norms
 # would cancel; there the component along x is removed explicitly.
 _SMALL = 256
+# Up to this dimension one dot product in single precision is as good as sums over chunks.
+_LONG = 65_536
 _CHUNK = 4096
 # Norms whose squares, and whose coordinates' squares, single precision holds at full precision.
 _COMFORT = (1e-12, 1e12)
@@ -82,6 +85,10 @@ def sample_vmf(
         raise ValueError(f"directions must have 2 or more coordinates, got {dim}")
     rows = directions.reshape(-1, dim)
     rows = _at_least_single(rows)
+    if is_torch(rows) and len(rows) == 1 and _SMALL <= dim <= _LONG:
+        drawn = draw_single(rows[0], kappa, random_source(rows, generator))
+        if drawn is not None:
+            return drawn.reshape(directions.shape)
     norms = _norms(rows)
     if not bool(((norms > _COMFORT[0]) & (norms < _COMFORT[1])).all()):
         # Squares may have over- or underflowed, wholly or in part (a norm that is slightly wrong

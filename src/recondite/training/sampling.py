@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from torch.utils.data import DataLoader
+import torch
+from torch.utils.data import DataLoader, TensorDataset, default_collate
 
 from recondite import _validate
 from recondite.accounting.schedules import FixedSize, Poisson, Schedule, Shuffled
@@ -150,18 +151,33 @@ class PrivateLoader:
                 last = start + size >= len(batch)
                 yield part.tolist(), Draw(len(part), True, last)
 
-    def __iter__(self) -> Iterator[Any]:
-        planned = list(self._pieces())
-        inner: DataLoader[Any] = DataLoader(
+    def _fetch(self, planned: list[tuple[list[int], Draw]]) -> Iterable[Any]:
+        """The batches, by one indexing of tensors where the dataset allows it."""
+        batches = [indices for indices, _ in planned]
+        whole = _tensors(self.dataset)
+        if whole is not None and self.workers == 0 and self.collate is default_collate:
+            return (tuple(part[indices] for part in whole) for indices in batches)
+        return DataLoader(
             self.dataset,
-            batch_sampler=[indices for indices, _ in planned],
+            batch_sampler=batches,
             collate_fn=self.collate,
             num_workers=self.workers,
             pin_memory=self.pin_memory,
         )
+
+    def __iter__(self) -> Iterator[Any]:
+        planned = list(self._pieces())
         fresh = True
-        for batch, (_, draw) in zip(inner, planned, strict=True):
+        for batch, (_, draw) in zip(self._fetch(planned), planned, strict=True):
             if fresh and not self.allowed():
                 return  # the budget would be overspent: end the epoch here
             self.draw, fresh = draw, draw.last
             yield batch
+
+
+def _tensors(dataset: Any) -> tuple[torch.Tensor, ...] | None:
+    """The tensors of a dataset that is nothing but tensors in memory."""
+    if type(dataset) is TensorDataset:
+        return dataset.tensors
+    found = getattr(dataset, "tensors", None)
+    return found if isinstance(found, tuple) else None

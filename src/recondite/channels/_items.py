@@ -1,0 +1,102 @@
+"""Where the features are in what a data set returns: taking them out, putting noisy ones back."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recondite.channels._records import is_torch
+
+__all__ = ["Features", "as_numbers", "is_tensor", "stacked"]
+
+
+def is_tensor(value: Any) -> bool:
+    """Tells whether ``value`` is a torch tensor, without importing torch."""
+    return is_torch(value) and hasattr(value, "detach")
+
+
+def _is_array(value: Any) -> bool:
+    return is_tensor(value) or isinstance(value, np.ndarray)
+
+
+@dataclass(frozen=True)
+class Features:
+    """The place of the features in an item: a position, a key, or None for the item itself."""
+
+    place: Any = None
+
+    @classmethod
+    def of(cls, item: Any, given: Any) -> Features:
+        """Returns the place: the one given, or the first part of a tuple, or the item itself."""
+        if given is not None:
+            place = cls(given)
+        elif isinstance(item, Mapping):
+            keys = ", ".join(str(key) for key in item)
+            raise ValueError(f"features must name the key of the features, one of: {keys}")
+        else:
+            place = cls(0 if isinstance(item, (tuple, list)) else None)
+        place.get(item)
+        return place
+
+    def get(self, item: Any) -> Any:
+        """Returns the features of an item."""
+        try:
+            value = item if self.place is None else item[self.place]
+        except (KeyError, IndexError, TypeError):
+            raise ValueError(
+                f"features={self.place!r} is not in a record of type {type(item).__name__}"
+            ) from None
+        if not _is_array(value):
+            raise ValueError(
+                "the features of a record must be an array or a tensor, got "
+                f"{type(value).__name__}: convert them in the data set"
+            )
+        return value
+
+    def put(self, item: Any, value: Any) -> Any:
+        """Returns the item with other features; the item itself stays as it is."""
+        if self.place is None:
+            return value
+        if isinstance(item, tuple):
+            at = range(len(item))[self.place]
+            parts = [*item[:at], value, *item[at + 1 :]]
+            return item._make(parts) if hasattr(item, "_make") else tuple(parts)
+        changed = copy.copy(item)
+        changed[self.place] = value
+        return changed
+
+
+def as_numbers(value: Any) -> NDArray[Any]:
+    """Returns features, array or tensor, as an array of finite real numbers."""
+    if is_tensor(value):
+        tensor = value.detach().cpu()
+        value = tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor.numpy()
+    array = np.asarray(value)
+    if array.dtype.kind not in "iufb":
+        raise ValueError(f"records must hold real numbers, got {array.dtype}")
+    # A sum is quick, and finite only if every number is; it may overflow, so then they are seen.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if not np.isfinite(array.sum()) and not np.isfinite(array).all():
+            raise ValueError("records must be finite, got NaN or infinity")
+    return array
+
+
+def stacked(values: list[Any]) -> Any:
+    """Returns the features of several records as one new array or tensor, of a floating type."""
+    try:
+        if is_tensor(values[0]):
+            import torch  # noqa: PLC0415  (only where tensors came in)
+
+            batch = torch.stack(values).detach()
+            as_numbers(batch)
+            return batch if batch.is_floating_point() else batch.to(torch.get_default_dtype())
+        array = np.stack(values)
+    except (RuntimeError, TypeError):
+        raise ValueError("records must be of equal shape and type") from None
+    as_numbers(array)
+    return array if array.dtype.kind == "f" else array.astype(np.float64)

@@ -1,0 +1,143 @@
+"""From a channel and a data set or loader to protected records."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from recondite import _validate as check
+from recondite.channels._draws import FreshNoise, Identity, OnceNoise
+from recondite.channels._items import Features, as_numbers, stacked
+from recondite.channels._records import Transform
+from recondite.channels.ledger import BudgetSpent, Ledger
+from recondite.channels.loader import protected_loader
+from recondite.channels.protected import Protected, ProtectedDataset
+from recondite.channels.secret import Draw, Secret
+
+if TYPE_CHECKING:
+    from recondite.channels.base import Channel
+
+__all__ = ["protect"]
+
+_CACHE_BYTES = 1 << 30
+
+
+def protect(
+    channel: Channel,
+    data: Any,
+    noise: str = "once",
+    *,
+    secret: Any = None,
+    features: Any = None,
+    identity: Identity | None = None,
+    transform: Transform | None = None,
+    cache: bool | None = None,
+    total_information: float | None = None,
+    ledger: Any = None,
+    seed: int | None = None,
+    secure: bool = False,
+) -> Any:
+    """Returns protected records; see :meth:`Channel.protect`."""
+    check.choice("noise", noise, ("once", "per_step"))
+    _check_options(noise, secret=secret, identity=identity, cache=cache, seed=seed, secure=secure)
+    records = _dataset_of(data)
+    first = records[0]
+    place = Features.of(first, features)
+    size = as_numbers(place.get(first)).size
+    if size != channel.dim:
+        raise ValueError(f"records must have {channel.dim} features each, got {size}")
+    if total_information is not None and channel.capacity_nats > total_information:
+        raise BudgetSpent(
+            f"total_information={total_information:g} is less than the capacity of a single use, "
+            f"{channel.capacity_nats:.6g} nats: fit the channel with a smaller capacity"
+        )
+    account = Ledger(channel, len(records), total=total_information, path=ledger)
+    source: OnceNoise | FreshNoise
+    if noise == "once":
+        _refuse_changing(records, place)
+        source = _once(channel, account, Secret(secret), identity)
+        note = "noise drawn once for each record, from a keyed cryptographic generator"
+    else:
+        single = "float64" not in str(stacked([place.get(first)]).dtype)
+        source = FreshNoise(channel.noise, single=single, seed=seed, secure=secure)
+        note = "fresh noise for every use, keyed by the operating system's entropy"
+        if seed is not None:
+            note = "simulation: no guarantee, for the noise follows from a seed"
+    protected = ProtectedDataset(
+        records,
+        account,
+        source,
+        place,
+        transform=transform,
+        cached=noise == "once" and (_fits(first, place, len(records)) if cache is None else cache),
+        seeded=seed is not None,
+        note=note,
+    )
+    return protected if records is data else protected_loader(data, protected)
+
+
+def _check_options(
+    noise: str, *, secret: Any, identity: Any, cache: Any, seed: Any, secure: Any
+) -> None:
+    if noise == "once" and seed is not None:
+        raise ValueError("seed is for per_step noise: once noise repeats with the same secret")
+    if noise == "per_step" and (secret is not None or identity is not None or cache):
+        raise ValueError("secret, identity and cache are for once noise, not for per_step")
+    if seed is not None:
+        check.at_least("seed", seed, 0)
+    if seed is not None and secure:
+        raise ValueError("secure noise cannot follow from a seed: leave one of them out")
+
+
+def _dataset_of(data: Any) -> Any:
+    """Returns the map-style data set in a loader, or the one given."""
+    torch_data = sys.modules.get("torch.utils.data")
+    if isinstance(data, Protected):
+        raise ValueError("these records are protected already: protect the ones they came from")
+    if torch_data is not None and isinstance(data, torch_data.DataLoader):
+        if hasattr(data, "state_dict"):
+            raise ValueError(
+                f"a {type(data).__name__} keeps a state of its own: protect a plain DataLoader"
+            )
+        data = data.dataset
+    iterable = torch_data is not None and isinstance(data, torch_data.IterableDataset)
+    if iterable or not (hasattr(data, "__len__") and hasattr(data, "__getitem__")):
+        raise ValueError(
+            "data must be a loader or a data set whose records have numbers (map-style), "
+            f"got {type(data).__name__}: a stream has no record to bind noise to"
+        )
+    if len(data) == 0:
+        raise ValueError("data holds no records")
+    return data
+
+
+def _refuse_changing(records: Any, place: Features) -> None:
+    """Refuses a data set that gives another record at the second reading."""
+    for index in {0, len(records) // 2, len(records) - 1}:
+        first, second = (as_numbers(place.get(records[index])) for _ in range(2))
+        if not np.array_equal(first, second):
+            raise ValueError(
+                f"record {index} changes from one reading to the next: protect the data set below "
+                "its augmentation, and give the augmentation as transform="
+            )
+
+
+def _once(
+    channel: Channel, account: Ledger, secret: Secret, identity: Identity | None
+) -> OnceNoise:
+    source = OnceNoise(channel.noise, secret, identity)
+    draw = Draw(source.name, account.law, channel.capacity_nats)
+    account.draw(*secret.draws, draw)
+    secret.remember(draw)
+    return source
+
+
+def _fits(item: Any, place: Features, count: int) -> bool:
+    """Tells whether the noisy copies, and what comes with them, take at most 1 GiB."""
+    rest = place.put(item, None)
+    parts = rest.values() if isinstance(rest, Mapping) else rest or ()
+    size = sum(int(getattr(part, "nbytes", 64)) for part in parts)
+    return count * (int(stacked([place.get(item)]).nbytes) + size) <= _CACHE_BYTES

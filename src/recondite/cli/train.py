@@ -1,0 +1,198 @@
+"""recondite train: the whole of private training in one command."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Annotated, Any
+
+import typer
+
+from recondite.cli.options import MECHANISM, build_mechanism, number, shared
+from recondite.cli.output import figure, print_json, print_table, settings
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("train", help=_HELP)(train)
+
+
+_HELP = """Trains a model with a defence; writes a checkpoint, the weights and a JSON record.
+
+`recondite train --data mnist-5k --model mlp --defence vmf --kappa 75 --epochs 3`
+"""
+_NOISE = {
+    name: MECHANISM[name]
+    for name in ("kappa", "noise_multiplier", "blocks", "max_batch_size", "setting")
+}
+
+
+def _number(flag: str, text: str) -> Any:
+    return typer.Option(flag, help=text, parser=number, metavar="NUMBER", show_default=False)
+
+
+@shared(_NOISE)
+def train(
+    data: Annotated[
+        str, typer.Option("--data", help="Data set, folder, or package.module:function.")
+    ],
+    model: Annotated[str, typer.Option("--model", help="Network, or package.module:function.")],
+    defence: Annotated[
+        str, typer.Option("--defence", help="none, clip, gaussian, vmf, partitioned, directional.")
+    ] = "none",
+    epochs: Annotated[int, typer.Option("--epochs")] = 3,
+    batch_size: Annotated[int, typer.Option("--batch-size", help="Expected batch size.")] = 128,
+    learning_rate: Annotated[float, typer.Option("--lr", help="Learning rate.")] = 0.005,
+    optimizer: Annotated[str, typer.Option("--optimizer", help="sgd, adam or adamw.")] = "adamw",
+    momentum: Annotated[float, typer.Option("--momentum")] = 0.0,
+    weight_decay: Annotated[float, typer.Option("--weight-decay")] = 0.0,
+    clipping: Annotated[
+        str, typer.Option("--clipping", help="flat, per-layer, automatic, psac, scale.")
+    ] = "flat",
+    max_grad_norm: Annotated[float, typer.Option("--max-grad-norm")] = 1.0,
+    sampling: Annotated[
+        str | None, typer.Option("--sampling", help="poisson, shuffled or fixed-size.")
+    ] = None,
+    physical_batch_size: Annotated[
+        int | None, typer.Option("--physical-batch-size", help="Largest piece at once.")
+    ] = None,
+    delta: Annotated[float | None, _number("--delta", "δ (one over the records).")] = None,
+    epsilon: Annotated[float | None, _number("--epsilon", "Calibrate noise to this ε.")] = None,
+    max_epsilon: Annotated[float | None, _number("--max-epsilon", "Stop before this ε.")] = None,
+    prepare: Annotated[
+        str | None, typer.Option("--prepare", help="crop16, resize32, …, none.")
+    ] = None,
+    standardise: Annotated[
+        bool, typer.Option("--standardise", help="By this data's own statistics: not covered by ε.")
+    ] = False,
+    norm: Annotated[str, typer.Option("--norm", help="group, batch or none.")] = "group",
+    weights: Annotated[
+        Path | None, typer.Option("--weights", help="Start from safetensors.")
+    ] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Repeatable: a simulation.")] = None,
+    device: Annotated[str, typer.Option("--device", help="cpu or cuda.")] = "cpu",
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder for checkpoint, weights and record.")
+    ] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option("--data-dir", help="Where data sets are.")
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="The record as JSON.")] = False,
+    *,
+    given: SimpleNamespace,
+) -> None:
+    """Trains a model."""
+    from recondite.training.plan import Plan
+    from recondite.training.trainer import train as run
+
+    plan = Plan(
+        data=data,
+        model=model,
+        mechanism=_defence(defence, given, epsilon),
+        epochs=epochs,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        optimizer=optimizer,
+        momentum=momentum,
+        weight_decay=weight_decay,
+        clipping="none" if defence == "none" else clipping,
+        max_grad_norm=max_grad_norm,
+        sampling=sampling or ("shuffled" if defence in ("none", "clip") else None),
+        max_batch_size=None if given.max_batch_size is None else int(given.max_batch_size),
+        physical_batch_size=physical_batch_size,
+        prepare=prepare,
+        standardise=standardise,
+        norm=norm,
+        weights=None if weights is None else str(weights),
+        seed=seed,
+        device=device,
+    )
+    with _bar(f"{model} on {data}, {defence}") as update:
+        record, _ = run(
+            plan,
+            out=out,
+            data_dir=data_dir,
+            delta=delta,
+            target_epsilon=epsilon,
+            max_epsilon=max_epsilon,
+            progress=update,
+        )
+    if as_json:
+        print_json(record.to_dict())
+        return
+    _show(record.to_dict(), out)
+
+
+def _defence(name: str, given: SimpleNamespace, epsilon: float | None) -> Any:
+    from recondite.mechanisms import NoNoise
+
+    if name in ("none", "clip"):
+        return NoNoise(clip=name == "clip")
+    unset = dict.fromkeys(("dim", "clip_norm", "layers", "layer_norms", "batch_size"))
+    namespace = SimpleNamespace(**unset, **{**vars(given), "max_batch_size": None})
+    return build_mechanism(name, namespace, start=None if epsilon is None else 1.0)
+
+
+@contextmanager
+def _bar(what: str) -> Iterator[Any]:
+    """A progress bar on standard error: steps, time left, loss (not private) and ε so far."""
+    if settings.quiet or not sys.stderr.isatty():
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        TextColumn("{task.completed:.0f}/{task.total:.0f} steps"),
+        TimeRemainingColumn(),
+        TextColumn("{task.fields[state]}"),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(what, total=1, state="")
+
+        def update(now: Any) -> None:
+            cost = "" if now.epsilon is None else f"  ε {figure(now.epsilon)}"
+            state = f"loss {now.loss:.3f} (not private){cost}"
+            bar.update(task, total=now.steps, completed=now.step, state=state)
+
+        yield update
+
+
+def _show(record: dict[str, Any], out: Path | None) -> None:
+    privacy, results = record["privacy"], record["results"]
+    rows = [
+        ["test accuracy", f"{100 * results['test_accuracy']:.2f} %", "not private"],
+        ["training accuracy", f"{100 * results['train_accuracy']:.2f} %", "not private"],
+        ["steps", f"{record['training']['steps']:,}", f"{record['training']['seconds']:.1f} s"],
+    ]
+    if privacy is None:
+        rows.append(["ε", "∞", "nothing protects the records"])
+    else:
+        rows += [
+            ["ε, tight", figure(privacy["epsilon"]["pld"]), f"at δ = {privacy['delta']:.3g}"],
+            [
+                "log Bayes' capacity",
+                figure(privacy["log_bayes_capacity"]["run"]),
+                "nats, whole run",
+            ],
+            ["mutual information", figure(privacy["mutual_information"]["run"]), "nats, whole run"],
+            [
+                "reconstruction (ReRo)",
+                figure(privacy["rero"]["bound"]),
+                f"where a blind guess has {figure(privacy['rero']['prior'])}",
+            ],
+        ]
+    defence = record["defence"]
+    settings_text = ", ".join(f"{k} {v}" for k, v in defence["parameters"].items())
+    title = f"{record['model']['name']} on {record['data']['name']}: {defence['name']} ({settings_text})"
+    notes = list(record["notes"])
+    if out is not None:
+        notes.append(f"written to {out}: record.json, weights.safetensors, ledger.json")
+    print_table(title, ["quantity", "value", ""], rows, notes, numbers=(1,))

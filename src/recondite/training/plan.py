@@ -1,0 +1,103 @@
+"""What to train: everything a run depends on, checked before anything is loaded."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from recondite import _validate
+from recondite.mechanisms import Mechanism
+
+__all__ = ["OPTIMIZERS", "Plan"]
+
+OPTIMIZERS = ("sgd", "adam", "adamw")
+# Mean and deviation that others published: constants, so scaling by them reveals nothing.
+_PUBLISHED: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
+    "mnist": ((0.1307,), (0.3081,)),
+    "mnist-5k": ((0.1307,), (0.3081,)),
+    "fashion-mnist": ((0.2860,), (0.3530,)),
+    "cifar10": ((0.4914, 0.4822, 0.4465), (0.2470, 0.2435, 0.2616)),
+    "cifar100": ((0.5071, 0.4865, 0.4409), (0.2673, 0.2564, 0.2762)),
+}
+_PREPARED = {"mnist": "crop16", "mnist-5k": "crop16", "fashion-mnist": "resize16"}
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A training run.
+
+    Attributes:
+      data: A data set's name, a folder of images, or ``package.module:function``.
+      model: A network's name, or ``package.module:function``.
+      mechanism: What is released at every step; ``NoNoise`` for plain or clip-only training.
+      epochs: Passes over the records.
+      batch_size: Expected records in a batch.
+      learning_rate: Of the optimizer.
+      optimizer: sgd, adam or adamw.
+      momentum: Of sgd.
+      weight_decay: Of the optimizer (decoupled for adamw).
+      clipping: How gradients are bounded.
+      max_grad_norm: The bound.
+      sampling: How batches are drawn; None for the mechanism's default.
+      max_batch_size: Enforced largest batch.
+      physical_batch_size: Largest piece that goes through the model at once.
+      prepare: crop16, resize32, …; None for the network's own (mlp: 16×16).
+      standardise: Scale pixels by this data's own statistics, which the account does not cover.
+      norm: Normalisation of our networks.
+      weights: A safetensors file to start from.
+      seed: Repeats a run, noise included: a simulation.
+      device: cpu or cuda.
+    """
+
+    data: str
+    model: str
+    mechanism: Mechanism
+    epochs: int = 3
+    batch_size: int = 128
+    learning_rate: float = 0.005
+    optimizer: str = "adamw"
+    momentum: float = 0.0
+    weight_decay: float = 0.0
+    clipping: str = "flat"
+    max_grad_norm: float = 1.0
+    sampling: str | None = None
+    max_batch_size: int | None = None
+    physical_batch_size: int | None = None
+    prepare: str | None = None
+    standardise: bool = False
+    norm: str = "group"
+    weights: str | None = None
+    seed: int | None = None
+    device: str = "cpu"
+
+    def __post_init__(self) -> None:
+        _validate.at_least("epochs", self.epochs, 1)
+        _validate.at_least("batch_size", self.batch_size, 1)
+        _validate.positive("learning_rate", self.learning_rate)
+        _validate.non_negative("weight_decay", self.weight_decay)
+        _validate.non_negative("momentum", self.momentum)
+        _validate.choice("optimizer", self.optimizer, OPTIMIZERS)
+        if self.optimizer != "sgd" and self.momentum:
+            raise ValueError("momentum belongs to sgd: choose --optimizer sgd or leave it out")
+
+    @property
+    def preparation(self) -> str | None:
+        """How images are cropped or resized."""
+        if self.prepare is None and self.model == "mlp":
+            return _PREPARED.get(self.data, "resize16")
+        return None if self.prepare == "none" else self.prepare
+
+    def pixel_scale(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Published mean and deviation of the data set; 1/2 and 1/2 where nobody published any."""
+        return _PUBLISHED.get(self.data, ((0.5,), (0.5,)))
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Everything a checkpoint must agree with, in plain types."""
+        plain = {
+            key: value for key, value in asdict(self).items() if key not in ("mechanism", "epochs")
+        }
+        return {
+            **plain,
+            "mechanism": self.mechanism.name,
+            "parameters": self.mechanism.parameters(),
+        }
