@@ -101,7 +101,7 @@ def _fit(
                 "ours": partial(in_child, ours, str(path)),
                 "peer": partial(in_child, peer, str(path)),
             }
-            samples = interleave(sides, min(most, settings.repetitions))
+            samples = interleave(sides, min(2 if settings.quick else most, settings.repetitions))
         goal = comparison() if settings.quick else time_target  # goals are for the full size
         size = f"d = {dim:,}, {records:,} records"
         achieved = samples["ours"][0].result

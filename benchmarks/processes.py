@@ -24,7 +24,7 @@ from benchmarks.rows import SkipBenchmark
 __all__ = ["Sample", "in_child"]
 
 _ROOT = Path(__file__).resolve().parent.parent
-_SHORT = 1.0  # seconds below which a task is repeated
+_SHORT = 0.5  # seconds below which a task is repeated
 _CLEAR, _STATUS = Path("/proc/self/clear_refs"), Path("/proc/self/status")
 
 

@@ -122,17 +122,20 @@ _MEMORY = {
     "torch, DirDP release of five blocks": batch_directional,
 }
 
+_QUICK_MEMORY = ("torch", "torch, five blocks")
+
 
 def _memory(settings: Settings) -> Iterator[Row]:
     rows = _batch(settings)[0]
     input_bytes = rows * _DIM * 4
-    sides = {name: partial(in_child, prepare, rows) for name, prepare in _MEMORY.items()}
+    names = _QUICK_MEMORY if settings.quick else tuple(_MEMORY)
+    sides = {name: partial(in_child, _MEMORY[name], rows) for name in names}
     sides["peer"] = partial(in_child, batch_noise, rows)
     samples = interleave(sides, 1 if settings.quick else min(2, settings.repetitions))
     peaks = {
         side: [s.peak_bytes / input_bytes for s in several] for side, several in samples.items()
     }
-    for name in _MEMORY:
+    for name in names:
         yield Row(
             name=f"VMF memory, {rows} × {_DIM:,} float32, {name}",
             ours=statistics.median(peaks[name]),

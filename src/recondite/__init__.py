@@ -78,6 +78,7 @@ _WHERE = {
         "PartitionedVonMisesFisher",
         "VonMisesFisher",
     ),
+    "recondite.training": ("PrivacyEngine",),
 }
 _HOME = {name: module for module, names in _WHERE.items() for name in names}
 
@@ -99,6 +100,7 @@ __all__ = [
     "PartitionedVonMisesFisher",
     "PersonalizedChannel",
     "Poisson",
+    "PrivacyEngine",
     "Schedule",
     "Shuffled",
     "VonMisesFisher",

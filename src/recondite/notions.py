@@ -239,5 +239,6 @@ def _assumptions(mechanism: Mechanism, schedule: Schedule, group_size: int) -> t
         lines.append("capacity and information are about one record's gradient direction")
     else:
         lines.append("capacity and information are about the batch's averaged gradient")
+    lines.extend(mechanism.assumptions())
     lines.append("noise from a generator the attacker cannot predict; exact real arithmetic")
     return tuple(lines)

@@ -34,7 +34,7 @@ def make_channel(name: str, spectrum: Spectrum, capacity: float):
         return NaturalChannel.from_spectrum(spectrum, capacity)
     if name == "white":
         return WhiteChannel.from_spectrum(spectrum, capacity)
-    if name == "minimum_power":
+    if name == "minimum-power":
         return MinimumPowerChannel.from_spectrum(spectrum, capacity)
     beta = np.linspace(1, 5, spectrum.dim)
     method = "paper" if name == "paper" else "exact"
@@ -42,7 +42,7 @@ def make_channel(name: str, spectrum: Spectrum, capacity: float):
 
 
 KINDS = ("exact", "gram", "sketch", "singular")
-NAMES = ("natural", "white", "minimum_power", "personalized", "paper")
+NAMES = ("natural", "white", "minimum-power", "personalized", "paper")
 
 
 @pytest.fixture(params=KINDS)

@@ -48,6 +48,14 @@ def test_labels_are_the_people_on_the_images(faces):
     assert torch.equal(level, 2 * found.labels)
 
 
+def test_faces_of_their_own_size_must_agree(faces, picture):
+    folder = faces()
+    for number in range(2, 17):
+        picture(folder / "lfw" / "Rare" / f"Rare_{number:04}.jpg", size=(5, 5))
+    with pytest.raises(ValueError, match=r"differs in size from .*: pass a size for all"):
+        load("lfw", directory=folder, verify=False, size=None)
+
+
 def _chosen(directory, monkeypatch, split, seed):
     from recondite.data import lfw
 

@@ -203,3 +203,7 @@ def test_from_dataset_refuses(items, message):
 def test_from_dataset_refuses_streams():
     with pytest.raises(ValueError, match="with a length, got generator"):
         ImageSet.from_dataset(item for item in ())
+
+
+def test_to_a_device(images):
+    assert images.to("cpu").images.device.type == "cpu"

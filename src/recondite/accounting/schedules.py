@@ -18,6 +18,9 @@ from recondite.mechanisms import Mechanism, Neighbouring
 
 __all__ = ["FixedSize", "Poisson", "Schedule", "Shuffled"]
 
+# Records of one person whose number in a batch is followed exactly.
+_MOST_RECORDS = 64
+
 
 class Schedule(ABC):
     """A sampling scheme and its length.
@@ -88,7 +91,21 @@ class Poisson(Schedule):
         if mechanism.noise_on == "record":
             sampled: LossLaw = law if self.rate == 1.0 else RevealedLoss(law, float(self.rate))
             return Composition.of([(sampled, group * self.steps)])
-        return Composition.of([(law.mixture(_binomial(group, float(self.rate))), self.steps)])
+        return Composition.of([(law.mixture(self._weights(law, group)), self.steps)])
+
+    def _weights(self, law: LossLaw, group: int) -> tuple[float, ...]:
+        """Probabilities that 0, 1, … of a person's records are drawn."""
+        rate = float(self.rate)
+        if group == 1 or law.together(group) == law:
+            none = (1.0 - rate) ** group
+            return none, 1.0 - none
+        if group > _MOST_RECORDS:
+            raise ValueError(
+                f"group_size must be {_MOST_RECORDS} or less with Poisson batches of this mechanism"
+            )
+        return tuple(
+            math.comb(group, j) * rate**j * (1.0 - rate) ** (group - j) for j in range(group + 1)
+        )
 
     def participations(self) -> tuple[int, float]:
         """Any step, with probability ``rate``."""
@@ -252,13 +269,3 @@ class FixedSize(Schedule):
             "batch_size": self.batch_size,
             "records": self.records,
         }
-
-
-def _binomial(count: int, rate: float) -> tuple[float, ...]:
-    """Probabilities that 0 … count of a person's records are drawn; far tails are cut upwards."""
-    if rate == 1.0:
-        return (*(0.0,) * count, 1.0)
-    weights = [
-        math.comb(count, j) * rate**j * (1.0 - rate) ** (count - j) for j in range(count + 1)
-    ]
-    return tuple(weights)

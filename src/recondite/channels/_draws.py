@@ -11,13 +11,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recondite.channels._items import as_numbers, is_tensor, stacked
-from recondite.channels._normals import Ahead, double_normals, philox, shake, single_normals
+from recondite.channels._normals import (
+    Ahead,
+    Words,
+    double_normals,
+    philox,
+    shake,
+    single_normals,
+)
 from recondite.channels.noise import Noise
 from recondite.channels.secret import Secret
 
 __all__ = ["FreshNoise", "Identity", "OnceNoise"]
 
 Identity = Callable[[int, Any], Any]
+Normals = Callable[[Words, int], NDArray[Any]]
 
 
 def _add(batch: Any, noise: NDArray[Any]) -> Any:
@@ -35,8 +43,8 @@ def _add(batch: Any, noise: NDArray[Any]) -> Any:
 class OnceNoise:
     """Noise that is a function of a secret and the record.
 
-    Guarantee: the same secret, noise law, identity and content give the same noise, and any
-    other combination independent noise, for anyone who does not know the secret; assuming that
+    Guarantee: the same secret, noise law, precision, identity and content give the same noise, and
+    any other combination independent noise, for anyone who does not know the secret; assuming that
     keyed BLAKE2b and SHAKE-128 of a secret key look random. The content is part of the key, for
     the same noise on two different records would show their difference; the identity is, for
     equal noise on equal records would show that they are equal.
@@ -44,15 +52,20 @@ class OnceNoise:
     Args:
       noise: The noise of a channel.
       secret: The secret.
+      single: Whether the records have no more than single precision.
       identity: What identifies a record beside its content: called with its index and what the
         data set returns for it, it gives a number, a text or bytes. None takes the index.
     """
 
-    def __init__(self, noise: Noise, secret: Secret, identity: Identity | None = None) -> None:
+    def __init__(
+        self, noise: Noise, secret: Secret, *, single: bool, identity: Identity | None = None
+    ) -> None:
         self._noise = noise
         self._secret = secret
         self._identity = identity
-        self._law = noise.fingerprint()
+        self._type = "<f4" if single else "<f8"
+        self._normals = _normals_for(noise, single)
+        self._law = noise.fingerprint() + self._type.encode()
 
     @property
     def name(self) -> str:
@@ -61,14 +74,17 @@ class OnceNoise:
 
     def added(self, indices: list[int], items: list[Any], values: list[Any]) -> Any:
         """Returns the noisy features of some records as one new array or tensor."""
-        normal = np.empty((len(values), self._noise.dim))
+        batch = stacked(values)
+        normal: NDArray[Any] = np.empty(
+            (len(values), self._noise.dim), "f4" if self._normals is single_normals else "f8"
+        )
         for row, index, item, value in zip(normal, indices, items, values, strict=True):
-            content = np.ascontiguousarray(as_numbers(value), dtype="<f8")
+            content = np.ascontiguousarray(as_numbers(value), dtype=self._type)
             who = index if self._identity is None else self._identity(index, item)
             parts = (self._law, _label(who), content.tobytes())
             key = self._secret.derive("recondite once", *parts)
-            row[:] = double_normals(shake(key), self._noise.dim)
-        return _add(stacked(values), self._noise.shape(normal))
+            row[:] = self._normals(shake(key), self._noise.dim)
+        return _add(batch, self._noise.shape(normal))
 
 
 class FreshNoise:
@@ -88,8 +104,7 @@ class FreshNoise:
 
     def __init__(self, noise: Noise, *, single: bool, seed: int | None, secure: bool) -> None:
         self._noise = noise
-        # Eigenvectors are in double precision, and so is what goes through them.
-        self._normals = single_normals if single and noise.along is None else double_normals
+        self._normals = _normals_for(noise, single)
         self._seed = seed
         self._words = shake if secure else philox
         self._ahead: Ahead | None = None
@@ -110,6 +125,11 @@ class FreshNoise:
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_ahead": None}
+
+
+def _normals_for(noise: Noise, single: bool) -> Normals:
+    # Eigenvectors are in double precision, and so is what goes through them.
+    return single_normals if single and noise.along is None else double_normals
 
 
 def _label(identity: Any) -> bytes:

@@ -55,13 +55,17 @@ def protect(
             f"{channel.capacity_nats:.6g} nats: fit the channel with a smaller capacity"
         )
     account = Ledger(channel, len(records), total=total_information, path=ledger)
+    single = "float64" not in str(stacked([place.get(first)]).dtype)
     source: OnceNoise | FreshNoise
     if noise == "once":
         _refuse_changing(records, place)
-        source = _once(channel, account, Secret(secret), identity)
+        key = Secret(secret)
+        source = OnceNoise(channel.noise, key, single=single, identity=identity)
+        draw = Draw(source.name, account.law, channel.capacity_nats)
+        account.draw(*key.draws, draw)
+        key.remember(draw)
         note = "noise drawn once for each record, from a keyed cryptographic generator"
     else:
-        single = "float64" not in str(stacked([place.get(first)]).dtype)
         source = FreshNoise(channel.noise, single=single, seed=seed, secure=secure)
         note = "fresh noise for every use, keyed by the operating system's entropy"
         if seed is not None:
@@ -123,16 +127,6 @@ def _refuse_changing(records: Any, place: Features) -> None:
                 f"record {index} changes from one reading to the next: protect the data set below "
                 "its augmentation, and give the augmentation as transform="
             )
-
-
-def _once(
-    channel: Channel, account: Ledger, secret: Secret, identity: Identity | None
-) -> OnceNoise:
-    source = OnceNoise(channel.noise, secret, identity)
-    draw = Draw(source.name, account.law, channel.capacity_nats)
-    account.draw(*secret.draws, draw)
-    secret.remember(draw)
-    return source
 
 
 def _fits(item: Any, place: Features, count: int) -> bool:

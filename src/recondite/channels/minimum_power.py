@@ -24,7 +24,7 @@ class MinimumPowerChannel(FlooredChannel):
     Guarantee: that of :class:`Channel`; every direction gets noise (:class:`FlooredChannel`).
     """
 
-    name: ClassVar[str] = "minimum_power"
+    name: ClassVar[str] = "minimum-power"
 
     @staticmethod
     def _variances(values: Array, spectrum: Spectrum, capacity: float) -> tuple[Array, Array]:

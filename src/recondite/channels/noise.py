@@ -114,7 +114,7 @@ class Noise:
         for array in arrays:
             exact.update(b"none" if array is None else repr(array.shape).encode())
             if array is not None:
-                exact.update(memoryview(np.ascontiguousarray(array, dtype="<f8")))
+                exact.update(np.ascontiguousarray(array, dtype="<f8").data)
         return exact.digest()
 
     def added_to(self, records: Any, rng: Any = None) -> Any:

@@ -16,7 +16,7 @@ from recondite.channels.ledger import BudgetSpent, Counted, Ledger
 
 __all__ = ["Protected", "ProtectedDataset"]
 
-_CHUNK = 1 << 22  # entries of noise drawn at a time for the cache: 32 MiB
+_CHUNK = 1 << 18  # entries of noise drawn at a time for the cache: they fit a CPU's own
 _LABELS = (
     "not protected: the noise is on the features only, and secret labels add at most "
     "ln(number of classes) nats a record"

@@ -76,9 +76,12 @@ def _show(result: Any) -> None:
         else "the averaged gradient"
     )
     whose = "one record" if result.group_size == 1 else f"{result.group_size} records"
+    telling = f"telling whether {whose} took part"
+    if result.neighbouring.value.startswith("replace"):
+        telling = f"telling {whose} from others in their place"
     order = f" (order {result.rdp_order:.3g})" if result.rdp_order else ""
     rows = [
-        ["ε, tight", "–", figure(result.epsilon["pld"]), f"telling whether {whose} took part"],
+        ["ε, tight", "–", figure(result.epsilon["pld"]), telling],
         [f"ε, Rényi{order}", "–", figure(result.epsilon["rdp"]), "the same, by a looser route"],
         ["ε, paper's approach 1", "–", figure(result.epsilon["paper_1"]), "the same, corrected"],
         ["ε, paper's approach 2", "–", figure(result.epsilon["paper_2"]), "the same, corrected"],

@@ -119,6 +119,9 @@ def match(
     original = build_mechanism(source, given, also=to)
     other = build_mechanism(to, given, start=1.0, also=source)
     schedule = build_schedule(given, needed=by in ("epsilon", "rero") or per == "run")
+    if schedule is not None:
+        check_relation(given, original, schedule)
+        check_relation(given, other, schedule)
     with progress(f"matching {to} to {source}"):
         found = compute(original, other, by, schedule, scope=per, **_extras(given))
     if as_json:

@@ -191,7 +191,8 @@ def _show(record: dict[str, Any], out: Path | None) -> None:
         ]
     defence = record["defence"]
     settings_text = ", ".join(f"{k} {v}" for k, v in defence["parameters"].items())
-    title = f"{record['model']['name']} on {record['data']['name']}: {defence['name']} ({settings_text})"
+    what = f"{record['model']['name']} on {record['data']['name']}"
+    title = f"{what}: {defence['name']} ({settings_text})"
     notes = list(record["notes"])
     if out is not None:
         notes.append(f"written to {out}: record.json, weights.safetensors, ledger.json")

@@ -86,6 +86,11 @@ class ImageSet(Dataset[tuple[Tensor, int]]):
         return channels, height, width
 
     @property
+    def tensors(self) -> tuple[Tensor, Tensor]:
+        """Images and labels: loaders index them at once instead of record by record."""
+        return self.images, self.labels
+
+    @property
     def pixel_scale(self) -> str:
         """What a pixel's number means, in words."""
         if self.mean is None or self.std is None:

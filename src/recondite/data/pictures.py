@@ -22,6 +22,7 @@ _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 _GREY = ("1", "L", "LA")
 _ORIENTATION = 0x0112  # the tag in which a camera says how it was held
 _TURNED = (5, 6, 7, 8)
+_BLOCK = 1024  # pictures
 
 
 @dataclass(frozen=True)
@@ -87,17 +88,19 @@ def read_pictures(
     """
     if size is not None:
         at_least("size", size, 1)
-    mode = "L" if grey else "RGB"
-    out: NDArray[np.uint8] | None = None
-    # Decoding releases the interpreter's lock.
-    with ThreadPoolExecutor() as pool:
-        for index, pixels in enumerate(pool.map(lambda path: _read(path, mode, size), paths)):
-            if out is None:
-                out = np.empty((len(paths), *pixels.shape), dtype=np.uint8)
-            if pixels.shape != out.shape[1:]:
-                sizes = " and ".join(f"{w}×{h}" for h, w in (out.shape[2:], pixels.shape[1:]))
-                raise ValueError(f"{paths[index]}: pictures of {sizes}: pass a size for all")
-            out[index] = pixels
-    if out is None:
+    if not paths:
         raise ValueError("no pictures to read")
+    mode = "L" if grey else "RGB"
+    first = _read(paths[0], mode, size)
+    out = np.empty((len(paths), *first.shape), dtype=np.uint8)
+    # Decoding releases the interpreter's lock. In blocks: a mistake does not wait for all the rest.
+    with ThreadPoolExecutor() as pool:
+        for start in range(0, len(paths), _BLOCK):
+            block = paths[start : start + _BLOCK]
+            for index, pixels in enumerate(pool.map(lambda p: _read(p, mode, size), block), start):
+                if pixels.shape != first.shape:
+                    raise ValueError(
+                        f"{paths[index]} differs in size from {paths[0]}: pass a size for all"
+                    )
+                out[index] = pixels
     return out

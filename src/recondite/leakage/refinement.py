@@ -116,7 +116,7 @@ class Comparison:
     def safer(self) -> str:
         """``"a"``, ``"b"`` or ``"equal"``: safer against reconstruction (Definition 6).
 
-        Palamidessi et al., "Comparing privacy notions for protection against reconstruction
+        Biswas et al., "Comparing privacy notions for protection against reconstruction
         attacks in machine learning": the smaller Bayes' capacity. It orders the largest possible
         leakage of each, not the leakage to every attacker; see ``safer_for_all``.
         """

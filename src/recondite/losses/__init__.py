@@ -6,9 +6,10 @@ another; accounting composes them. Nothing here knows which mechanism a law came
 """
 
 from recondite.losses.base import LossLaw
+from recondite.losses.errors import GridTooFineError
 from recondite.losses.gaussian import GaussianLoss
 from recondite.losses.infinite import InfiniteLoss
-from recondite.losses.pair import DiscretePair, GridTooFineError
+from recondite.losses.pair import DiscretePair
 from recondite.losses.product import ProductLoss
 from recondite.losses.sampled import FoldedLoss, RevealedLoss
 from recondite.losses.sphere import SphereLoss

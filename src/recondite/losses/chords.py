@@ -11,6 +11,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from recondite.losses.errors import GridTooFineError
+
 __all__ = ["lower_chords"]
 
 Array = npt.NDArray[np.float64]
@@ -30,7 +32,7 @@ def lower_chords(
     """
     losses = interval * (start + np.arange(len(low) + 1, dtype=float))
     if losses[-1] > 700:
-        raise ValueError("an optimistic bound needs privacy losses below 700 in one step")
+        raise GridTooFineError("an optimistic bound needs privacy losses below 700 in one step")
     x = np.exp(losses)
     width = np.diff(x)
     masses = dots + np.append(low, 0.0) + np.append(0.0, high)

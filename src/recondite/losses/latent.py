@@ -13,7 +13,8 @@ import numpy as np
 import numpy.typing as npt
 
 from recondite.losses.base import Array, LossLaw, SampledOnce
-from recondite.losses.pair import DiscretePair, GridTooFineError, connect_the_dots, mixed_loss
+from recondite.losses.errors import GridTooFineError
+from recondite.losses.pair import DiscretePair, connect_the_dots, mixed_loss
 
 __all__ = ["LatentLoss", "MixedLoss", "log_moment", "order_groups"]
 
@@ -147,7 +148,7 @@ class MixedLoss(SampledOnce, LatentLoss):
         return out
 
     def inverse(self, losses: Array) -> Array:
-        """Exact for one record; by interpolation and Newton steps for several."""
+        """Exact for one record; for several by interpolation (cuts need not be exact)."""
         if len(self.weights) == 2:
             rate = self.weights[1]
             large = losses > 30.0
@@ -198,6 +199,18 @@ class MixedLoss(SampledOnce, LatentLoss):
         out = self.base.together(len(self.weights) - 1).renyi(alpha)
         if near.any():
             out[near] = super().renyi(alpha[near])
+            if len(self.weights) > 2:
+                # That the other direction is never larger is proved for one record only.
+                out[near] = np.maximum(out[near], self._reverse_renyi(alpha[near]))
+        return out
+
+    def _reverse_renyi(self, alpha: Array) -> Array:
+        """D_α(Q‖P) by the same nodes: P >= w₀·Q keeps the ratio within their reach."""
+        out = np.empty_like(alpha)
+        for group in order_groups(alpha):
+            losses, log_q = self.atoms(float(alpha[group].max()))
+            for i in group:
+                out[i] = log_moment(alpha[i], -losses, log_q + losses) / (alpha[i] - 1.0)
         return out
 
     @property

@@ -9,15 +9,11 @@ import numpy.typing as npt
 
 from recondite.losses.chords import lower_chords
 
-__all__ = ["DiscretePair", "GridTooFineError", "connect_the_dots", "mixed_loss"]
+__all__ = ["DiscretePair", "connect_the_dots", "mixed_loss"]
 
 Array = npt.NDArray[np.float64]
 # np.exp underflows silently below this; clipping keeps every intermediate finite.
 _LOWEST = -745.0
-
-
-class GridTooFineError(ValueError):
-    """A grid of losses would need more cells than memory and time allow."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -12,7 +12,8 @@ from scipy import fft
 from scipy.special import gammaln
 
 from recondite.losses.base import Array, LossLaw, SampledOnce
-from recondite.losses.pair import DiscretePair, GridTooFineError, mixed_loss
+from recondite.losses.errors import GridTooFineError
+from recondite.losses.pair import DiscretePair, mixed_loss
 
 __all__ = ["ProductLoss", "SampledProduct"]
 
@@ -54,9 +55,9 @@ class ProductLoss(LossLaw):
 
     def mixture(self, weights: Sequence[float]) -> LossLaw:
         """Sampling acts on the product, never on each factor."""
-        if weights[0] == 0:
-            return self
-        return SampledProduct(self, 1.0 - float(weights[0]))
+        # With several records the worst number of them stands for all: an upper bound.
+        joint = self.together(len(weights) - 1)
+        return joint if weights[0] == 0 else SampledProduct(joint, 1.0 - float(weights[0]))
 
     def together(self, records: int) -> ProductLoss:
         """Every factor holds as many of the person's records."""

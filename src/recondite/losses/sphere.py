@@ -40,7 +40,8 @@ class SphereLoss(LatentLoss):
 
     def __post_init__(self) -> None:
         _validate.at_least("dim", self.dim, 2)
-        _validate.positive("kappa", self.kappa)
+        if _validate.positive("kappa", self.kappa) > 1e12:
+            raise ValueError(f"kappa must be 1e12 or less, got {self.kappa:g}")
 
     @property
     def supremum(self) -> float:

@@ -138,6 +138,10 @@ class Mechanism(ABC):
         """
         return self.perturb(gradient, generator)
 
+    def assumptions(self) -> tuple[str, ...]:
+        """What the mechanism's own bounds rest on, for people."""
+        return ()
+
     def for_batches(self: M, largest: int) -> M:
         """The same mechanism, told the largest batch a schedule can draw."""
         del largest
@@ -152,7 +156,9 @@ class Mechanism(ABC):
     def required_dim(self) -> int:
         """The dimension, or an error that says how to give it."""
         if self.dim is None:
-            raise ValueError(f"dim is not set: give {type(self).__name__}(..., dim=...)")
+            raise UndefinedNotionError(
+                f"dim is not set: give --dim, or {type(self).__name__}(..., dim=...)"
+            )
         return self.dim
 
     def gradient_dim(self, gradient: Any) -> int:

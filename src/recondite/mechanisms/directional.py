@@ -82,7 +82,12 @@ class Directional(Mechanism):
         return self.perturb_records(gradient, generator).mean(-2)
 
     def release(self, gradient: Any, generator: Any = None) -> Any:
-        """As ``perturb``; a record (or block of one) that is zero gets a uniform direction."""
+        """As ``perturb``; a record (or block of one) that is zero gets a uniform direction.
+
+        A batch without records has the zero average.
+        """
+        if gradient.shape[-2] == 0:
+            return gradient.sum(-2)
         return self.perturb_records(gradient, generator, zero="uniform").mean(-2)
 
     def perturb_records(self, gradients: Any, generator: Any = None, zero: str = "refuse") -> Any:

@@ -159,6 +159,15 @@ class Gaussian(Mechanism):
             layer_norms=setting.layer_norms,
         )
 
+    def assumptions(self) -> tuple[str, ...]:
+        """A maximum batch must not be enforced at the expense of other records."""
+        if self.max_batch_size is None:
+            return ()
+        return (
+            "batches above the maximum are not cut by dropping records (one record would displace "
+            "another and move the sum twice as far), or the chance of it is paid for in delta",
+        )
+
     def for_batches(self, largest: int) -> Gaussian:
         """A schedule with fixed batches bounds the batch by itself."""
         if self.max_batch_size is not None:

@@ -6,6 +6,7 @@ accounting, calibration and every command for free.
 
 from __future__ import annotations
 
+import warnings
 from importlib.metadata import entry_points
 
 from recondite.mechanisms.base import Mechanism
@@ -29,5 +30,11 @@ def mechanisms() -> dict[str, type[Mechanism]]:
         Directional,
         NoNoise,
     ]
-    found = {entry.name: entry.load() for entry in entry_points(group=GROUP)}
+    found: dict[str, type[Mechanism]] = {}
+    for entry in entry_points(group=GROUP):
+        try:
+            found[entry.name] = entry.load()
+        except (ImportError, AttributeError) as error:
+            # One broken package must not take the others away.
+            warnings.warn(f"mechanism {entry.name} could not be loaded: {error}", stacklevel=2)
     return {**found, **{mechanism.name: mechanism for mechanism in own}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
 import inspect
 import os
@@ -202,9 +203,13 @@ def _own(
     seed: int | None,
     options: dict[str, Any],
 ) -> nn.Module:
-    made = load_object(name)
+    # Apart: what a module draws when it is first imported must not shift what follows.
     with seeded(seed):
-        if callable(made) and not isinstance(made, nn.Module):
+        made = load_object(name)
+    with seeded(seed):
+        if isinstance(made, nn.Module):
+            made = copy.deepcopy(made)  # training one must not change the next
+        elif callable(made):
             given = accepted(made, {"shape": shape, "classes": classes, "norm": norm})
             unknown = set(options) - set(accepted(made, options))
             if unknown:

@@ -166,7 +166,7 @@ def _epoch(
     for images, labels in loader:
         optimizer.zero_grad(set_to_none=True)
         loss = nn.functional.cross_entropy(model(images), labels)
-        loss.backward()
+        loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
         total, pieces = total + float(loss.detach()), pieces + 1
         if progress is None or not loader.draw.last:
