@@ -67,11 +67,11 @@ def test_split_and_join():
     np.testing.assert_array_equal(np.concatenate(pieces, axis=-1), vector)
     assert all(np.shares_memory(piece, vector) for piece in pieces)
     units = [piece / np.linalg.norm(piece, axis=-1, keepdims=True) for piece in pieces]
-    joined = join_blocks(units)
+    joined = join_blocks(units, (5, 4, 3))
     np.testing.assert_allclose(np.linalg.norm(joined, axis=-1), 1.0)
     for size, piece, unit in zip((5, 4, 3), split(joined, (5, 4, 3)), units, strict=True):
         np.testing.assert_allclose(piece, unit * np.sqrt(size / 12))
-    tensors = join_blocks([torch.from_numpy(unit) for unit in units])
+    tensors = join_blocks([torch.from_numpy(unit) for unit in units], (5, 4, 3))
     np.testing.assert_allclose(tensors.numpy(), joined)
 
 

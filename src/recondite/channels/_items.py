@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping
+import functools
+import math
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,8 +22,11 @@ def is_tensor(value: Any) -> bool:
     return is_torch(value) and hasattr(value, "detach")
 
 
-def _is_array(value: Any) -> bool:
-    return is_tensor(value) or isinstance(value, np.ndarray)
+@functools.cache
+def _is_array(kind: Hashable) -> bool:
+    assert isinstance(kind, type)
+    tensor = any(base.__module__ == "torch" for base in kind.__mro__) and hasattr(kind, "detach")
+    return tensor or issubclass(kind, np.ndarray)
 
 
 @dataclass(frozen=True)
@@ -51,7 +56,7 @@ class Features:
             raise ValueError(
                 f"features={self.place!r} is not in a record of type {type(item).__name__}"
             ) from None
-        if not _is_array(value):
+        if not _is_array(type(value)):
             raise ValueError(
                 "the features of a record must be an array or a tensor, got "
                 f"{type(value).__name__}: convert them in the data set"
@@ -74,15 +79,17 @@ class Features:
 def as_numbers(value: Any) -> NDArray[Any]:
     """Returns features, array or tensor, as an array of finite real numbers."""
     if is_tensor(value):
+        # The total is quick to take, and finite only if every number is; but it may overflow.
+        known_finite = not value.is_complex() and math.isfinite(value.sum())
         tensor = value.detach().cpu()
-        value = tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor.numpy()
+        value = tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor
+    else:
+        known_finite = False
     array = np.asarray(value)
     if array.dtype.kind not in "iufb":
         raise ValueError(f"records must hold real numbers, got {array.dtype}")
-    # A sum is quick, and finite only if every number is; it may overflow, so then they are seen.
-    with np.errstate(over="ignore", invalid="ignore"):
-        if not np.isfinite(array.sum()) and not np.isfinite(array).all():
-            raise ValueError("records must be finite, got NaN or infinity")
+    if not known_finite and not np.isfinite(array).all():
+        raise ValueError("records must be finite, got NaN or infinity")
     return array
 
 

@@ -7,6 +7,7 @@ promises its bit streams for ever, its normal variates only for a version.
 from __future__ import annotations
 
 import hashlib
+import itertools
 import math
 import os
 import secrets
@@ -27,14 +28,14 @@ _BLOCK = 1 << 14  # pairs of single numbers made at a time
 
 
 def shake(key: bytes | None = None) -> Words:
-    """Returns a cryptographic stream of 64-bit words: SHAKE-128 of a key, by default a fresh one.
-
-    Each call starts the stream anew.
-    """
-    key = secrets.token_bytes(32) if key is None else key
+    """Returns a cryptographic stream of 64-bit words: SHAKE-128 of a key, by default a fresh one."""
+    start = hashlib.shake_128(secrets.token_bytes(32) if key is None else key)
+    parts = itertools.count()
 
     def words(count: int) -> NDArray[np.uint64]:
-        stream = hashlib.shake_128(key).digest(8 * count)
+        part = start.copy()
+        part.update(next(parts).to_bytes(8, "little"))
+        stream = part.digest(8 * count)
         return np.frombuffer(stream, dtype="<u8").astype(np.uint64, copy=False)
 
     return words
@@ -82,23 +83,25 @@ def single_normals(words: Words, count: int) -> NDArray[np.float32]:
     None lies beyond 6.8 (probability 1e-11).
     """
     out: NDArray[np.float32] = np.empty(count + count % 2, dtype=np.float32)
-    uniform = words(out.size // 2).view(np.uint32)
     block = min(_BLOCK, out.size // 2)
     # Large temporary arrays come fresh from the operating system and cost more than the numbers.
-    scratch, angle = np.empty(block), np.empty(block, dtype=np.float32)
+    scratch = np.empty(block)
+    angles: NDArray[np.float32] = np.empty(block, dtype=np.float32)
+    radii: NDArray[np.float32] = np.empty(block, dtype=np.float32)
     for start in range(0, out.size, 2 * block):
-        part, bits = out[start : start + 2 * block], uniform[start : start + 2 * block]
+        part = out[start : start + 2 * block]
         half = part.size // 2
-        radius, turn = scratch[:half], angle[:half]
-        np.add(bits[:half], 0.5, out=radius)
-        radius *= 2.0**-32
-        np.log(radius, out=radius)
-        radius *= -2.0
+        bits = words(half).view(np.uint32)
+        logs, angle, radius = scratch[:half], angles[:half], radii[:half]
+        np.add(bits[:half], 0.5, out=logs)
+        np.log(logs, out=logs)
+        np.subtract(32 * math.log(2), logs, out=radius, casting="same_kind")
         np.sqrt(radius, out=radius)
-        np.copyto(turn, bits[half:], casting="unsafe")
-        turn *= np.float32(2 * math.pi * 2.0**-32)
-        np.cos(turn, out=part[:half])
-        np.sin(turn, out=part[half:])
+        radius *= np.float32(math.sqrt(2))
+        np.copyto(angle, bits[half:], casting="unsafe")
+        angle *= np.float32(2 * math.pi * 2.0**-32)
+        np.cos(angle, out=part[:half])
+        np.sin(angle, out=part[half:])
         part[:half] *= radius
         part[half:] *= radius
     return out[:count]

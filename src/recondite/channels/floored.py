@@ -57,7 +57,7 @@ class FlooredChannel(Channel):
           method: How to find the spectrum, as in :meth:`Spectrum.of`.
           rank: As in :meth:`Spectrum.of`.
         """
-        spectrum = Spectrum.of(data, transform=transform, method=method, rank=rank)
+        spectrum = Spectrum.of(data, transform=transform, method=method, rank=rank, vectors=True)
         return cls.from_spectrum(spectrum, capacity, floor=floor)
 
     @classmethod

@@ -95,14 +95,14 @@ class Noise:
     def shape(self, normal: NDArray[Any]) -> NDArray[Any]:
         """Returns the draws that standard normal rows (n, dim) stand for.
 
-        Without eigenvectors the precision of ``normal`` is kept.
+        Without eigenvectors ``normal`` itself is overwritten, and its precision kept.
         """
-        vectors = gains = None
         if self.along is not None:
-            vectors, gains = self._vectors(), self._gains()
-        drawn = self._shaped(normal, vectors, gains)
-        scaled = drawn if self.scale is None else drawn * self.scale.astype(drawn.dtype)
-        return np.asarray(scaled)
+            return np.asarray(self._shaped(normal, self._vectors(), self._gains()))
+        normal *= math.sqrt(self.variance)
+        if self.scale is not None:
+            normal *= self.scale.astype(normal.dtype)
+        return normal
 
     def fingerprint(self) -> bytes:
         """Returns a hash of the map from normal numbers to noise, different for any other map.

@@ -69,6 +69,7 @@ class Spectrum:
         transform: Transform | None = None,
         method: str = "auto",
         rank: int | None = None,
+        vectors: bool = False,
     ) -> Spectrum:
         """Returns the spectrum of the sample covariance (denominator n−1) of ``data``.
 
@@ -83,19 +84,23 @@ class Spectrum:
             embeddings, and channels built on it perturb embeddings.
           method: "auto", or one of "covariance", "gram" and "sketch".
           rank: How many directions a sketch retains (default 256).
+          vectors: Whether the eigenvectors will be needed: then one decomposition gives both.
         """
         check.choice("method", method, _METHODS)
         rows = load_records(data, transform)
-        return cls._of_centred(CentredRecords.of(rows), method, rank)
+        return cls._of_centred(CentredRecords.of(rows), method, rank, vectors)
 
     @classmethod
-    def _of_centred(cls, source: CentredRecords, method: str, rank: int | None) -> Spectrum:
+    def _of_centred(
+        cls, source: CentredRecords, method: str, rank: int | None, vectors: bool = False
+    ) -> Spectrum:
         count, dim = source.rows.shape
         if method == "auto":
             method = "sketch" if min(count, dim) > _EXACT_LIMIT else "covariance"
             method = "gram" if count < dim and method == "covariance" else method
         if method == "covariance":
-            return cls._of_matrix(_decompose.covariance(source), mean=source.mean, records=count)
+            matrix = _decompose.covariance(source)
+            return cls._of_matrix(matrix, mean=source.mean, records=count, vectors=vectors)
         if method == "gram":
             parts = _decompose.gram(source)
         else:
@@ -146,16 +151,22 @@ class Spectrum:
         mean: FloatArray | None = None,
         records: int | None = None,
         tolerance: float | None = None,
+        vectors: bool = False,
     ) -> Spectrum:
         from scipy import linalg  # noqa: PLC0415  (heavy)
 
-        values = linalg.eigvalsh(matrix, driver="evd", check_finite=False)[::-1]
+        basis = None
+        if vectors:
+            ascending, basis = linalg.eigh(matrix, driver="evd", check_finite=False)
+        else:
+            ascending = linalg.eigvalsh(matrix, driver="evd", check_finite=False)
+        values = ascending[::-1]
         smallest = float(values[-1])
         # Without a tolerance the matrix is a covariance by construction, and rounding is clipped.
         if tolerance is not None and smallest < -tolerance * max(float(values[0]), 0.0):
             raise ValueError(f"matrix is not a covariance: eigenvalue {smallest:.6g} is negative")
         matrix.setflags(write=False)
-        return cls(
+        found = cls(
             eigenvalues=np.maximum(values, 0.0),
             dim=matrix.shape[0],
             method="covariance",
@@ -163,6 +174,9 @@ class Spectrum:
             records=records,
             _matrix=matrix,
         )
+        if basis is not None:
+            found.__dict__["eigenvectors"] = basis[:, ::-1]  # what the cached property would find
+        return found
 
     @classmethod
     def from_eigenvalues(cls, eigenvalues: ArrayLike) -> Spectrum:

@@ -79,7 +79,7 @@ class Directional(Mechanism):
         """The average over records (axis -2) of their noised directions."""
         if gradient.ndim < 2:
             raise ValueError("gradient must have one row a record, got a single vector")
-        return self.perturb_records(gradient, generator).mean(-2)
+        return self._noised(gradient, generator, "refuse", average=True)
 
     def release(self, gradient: Any, generator: Any = None) -> Any:
         """As ``perturb``; a record (or block of one) that is zero gets a uniform direction.
@@ -88,17 +88,18 @@ class Directional(Mechanism):
         """
         if gradient.shape[-2] == 0:
             return gradient.sum(-2)
-        return self.perturb_records(gradient, generator, zero="uniform").mean(-2)
+        return self._noised(gradient, generator, "uniform", average=True)
 
-    def perturb_records(self, gradients: Any, generator: Any = None, zero: str = "refuse") -> Any:
+    def perturb_records(self, gradients: Any, generator: Any = None) -> Any:
         """A noised direction for each record's gradient, before averaging."""
+        return self._noised(gradients, generator, "refuse", average=False)
+
+    def _noised(self, gradients: Any, generator: Any, zero: str, *, average: bool) -> Any:
         sizes = block_sizes(self.gradient_dim(gradients), self.blocks)
-        if len(sizes) == 1:
-            return sample_vmf(gradients, self.kappa, generator, zero=zero)
-        pieces = split(gradients, sizes)
-        return join_blocks(
-            [sample_vmf(piece, self.kappa, generator, zero=zero) for piece in pieces]
+        draws = (
+            sample_vmf(piece, self.kappa, generator, zero=zero) for piece in split(gradients, sizes)
         )
+        return join_blocks((draw.mean(-2) if average else draw for draw in draws), sizes)
 
     def log_likelihood(self, release: Any, gradient: Any) -> Any:
         """Log-density of an averaged release given per-record gradients (records on axis -2).

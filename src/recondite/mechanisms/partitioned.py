@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
@@ -96,7 +97,8 @@ class PartitionedVonMisesFisher(Mechanism):
     def _noised(self, gradient: Any, generator: Any, zero: str) -> Any:
         sized = self.with_dim(self.gradient_dim(gradient))
         pairs = zip(split(gradient, sized.sizes), sized.kappas, strict=True)
-        return join_blocks([sample_vmf(piece, k, generator, zero=zero) for piece, k in pairs])
+        draws = (sample_vmf(piece, k, generator, zero=zero) for piece, k in pairs)
+        return join_blocks(draws, sized.sizes)
 
     def log_likelihood(self, release: Any, gradient: Any) -> Any:
         """Sum of the blocks' log-densities with respect to uniform directions."""
@@ -129,12 +131,18 @@ class PartitionedVonMisesFisher(Mechanism):
         raise UndefinedNotionError("Fisher information differs between blocks: ask each block")
 
 
-def join_blocks(blocks: list[Any]) -> Any:
-    """Unit block directions joined into a vector of norm 1, weighted by sqrt(size / dim)."""
-    dim = sum(block.shape[-1] for block in blocks)
-    weighted = [block * math.sqrt(block.shape[-1] / dim) for block in blocks]
-    if is_torch(blocks[0]):
-        import torch  # noqa: PLC0415
+def join_blocks(blocks: Iterable[Any], sizes: Sequence[int]) -> Any:
+    """Unit block directions joined into a vector of norm 1, weighted by sqrt(size / dim).
 
-        return torch.cat(weighted, dim=-1)
-    return np.concatenate(weighted, axis=-1)
+    The blocks are taken one at a time, so that no more than one is held beside the result.
+    """
+    dim, start, joined = sum(sizes), 0, None
+    for block, size in zip(blocks, sizes, strict=True):
+        if joined is None:
+            shape = (*block.shape[:-1], dim)
+            joined = block.new_empty(shape) if is_torch(block) else np.empty(shape, block.dtype)
+        place = joined[..., start : start + size]
+        place[...] = block
+        place *= math.sqrt(size / dim)
+        start += size
+    return joined

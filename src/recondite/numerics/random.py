@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from recondite.numerics.secure import SecureGenerator, SecureSource
+
 __all__ = ["NumpySource", "TorchSource", "is_torch", "random_source"]
 
 
@@ -90,6 +92,8 @@ def _fresh(torch: Any, device: Any) -> Any:
     return generator
 
 
-def random_source(like: Any, generator: Any) -> NumpySource | TorchSource:
+def random_source(like: Any, generator: Any) -> NumpySource | TorchSource | SecureSource:
     """The source that matches an array's library and device."""
+    if isinstance(generator, SecureGenerator):
+        return SecureSource(generator, like if is_torch(like) else None)
     return TorchSource(generator, like) if is_torch(like) else NumpySource(generator)

@@ -20,6 +20,7 @@ from recondite.calibration import calibrate
 from recondite.mechanisms import Mechanism, Setting
 from recondite.notions import Account, account
 from recondite.numerics.random import random_source
+from recondite.numerics.secure import SecureGenerator
 from recondite.training.bounding import Bound, bound_rule
 from recondite.training.collector import Collector
 from recondite.training.ledger import Ledger
@@ -48,6 +49,8 @@ class PrivacyEngine:
       delta: δ for ``max_epsilon``.
       seed: Makes a run repeatable, and worthless as protection: it is labelled a simulation.
       ledger: File in which steps are counted before they are taken.
+      secure: Noise and batches come from a cryptographic generator, bit by bit, at the cost and
+        with the limits that :mod:`recondite.numerics.secure` states.
     """
 
     def __init__(
@@ -57,6 +60,7 @@ class PrivacyEngine:
         delta: float | None = None,
         seed: int | None = None,
         ledger: str | os.PathLike[str] | None = None,
+        secure: bool = False,
     ) -> None:
         self.max_epsilon = (
             None if max_epsilon is None else _validate.positive("max_epsilon", max_epsilon)
@@ -64,7 +68,10 @@ class PrivacyEngine:
         self.delta = None if delta is None else _validate.probability("delta", delta)
         if self.max_epsilon is not None and self.delta is None:
             raise ValueError("delta is needed with max_epsilon")
+        if secure and seed is not None:
+            raise ValueError("seed makes noise repeatable: leave it out in secure mode")
         self.seed = seed
+        self.secure = secure
         self.ledger = Ledger(ledger)
         self._mechanism: Mechanism | None = None
         self._loader: PrivateLoader | None = None
@@ -117,6 +124,7 @@ class PrivacyEngine:
             max_batch_size=max_batch_size,
             physical_batch_size=physical_batch_size,
             seed=self.seed,
+            secure=self.secure,
         )
         collector = Collector(module)
         _check_optimizer(optimizer, collector)
@@ -125,7 +133,7 @@ class PrivacyEngine:
         self._mean = loss_reduction == "mean"
         self._mechanism = mechanism.configured(self._setting())
         self._refuse_unbounded()
-        self._generator = _generator(self.seed, collector.parameters[0])
+        self._generator = _generator(self.seed, self.secure, collector.parameters[0])
         self._sum: torch.Tensor | None = None
         self._limit_steps()
         self._patch(optimizer)
@@ -329,7 +337,9 @@ class PrivacyEngine:
         return self.mechanism.release(gradients, self._generator) * rows  # type: ignore[no-any-return]
 
 
-def _generator(seed: int | None, like: torch.Tensor) -> Any:
+def _generator(seed: int | None, secure: bool, like: torch.Tensor) -> Any:
+    if secure:
+        return SecureGenerator()
     if seed is None:
         return random_source(like, None).generator
     generator = torch.Generator(device=like.device)

@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader, TensorDataset, default_collate
 
 from recondite import _validate
 from recondite.accounting.schedules import FixedSize, Poisson, Schedule, Shuffled
+from recondite.numerics.secure import SecureGenerator
 
 __all__ = ["Draw", "PrivateLoader", "default_max_batch"]
 
@@ -67,6 +68,7 @@ class PrivateLoader:
         max_batch_size: int | None = None,
         physical_batch_size: int | None = None,
         seed: int | None = None,
+        secure: bool = False,
     ) -> None:
         self.sampling = _validate.choice("sampling", sampling, SAMPLINGS)
         self.dataset: Any = loader.dataset
@@ -87,7 +89,8 @@ class PrivateLoader:
         self.workers = loader.num_workers
         self.pin_memory = loader.pin_memory
         entropy = secrets.randbits(128) if seed is None else seed
-        self._rng = np.random.Generator(np.random.Philox(np.random.SeedSequence(entropy)))
+        seeded = np.random.Generator(np.random.Philox(np.random.SeedSequence(entropy)))
+        self._rng: Any = SecureGenerator() if secure else seeded
         self.draw = Draw(0, False, True)
         self.allowed: Callable[[], bool] = lambda: True
 
