@@ -12,7 +12,7 @@ from pathlib import Path
 # Before NumPy is imported: two threads beside a busy neighbour are slower than one.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from benchmarks import accounting, bessel, capacities, channels, commands, sampling
+from benchmarks import accounting, bessel, capacities, channels, commands, sampling, training
 from benchmarks.provenance import provenance, source_digest
 from benchmarks.runner import Benchmark, Settings, run
 from benchmarks.table import print_outcome
@@ -24,6 +24,7 @@ _TOPICS = {
     "sampling": sampling.BENCHMARKS,
     "channels": channels.BENCHMARKS,
     "commands": commands.BENCHMARKS,
+    "training": training.BENCHMARKS,
 }
 _RESULTS = Path(__file__).resolve().parent / "results" / "latest.json"
 

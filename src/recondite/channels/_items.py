@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import functools
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from recondite.channels._records import is_torch
 
-__all__ = ["Features", "as_numbers", "is_tensor", "stacked"]
+__all__ = ["Features", "as_numbers", "is_tensor", "place_of", "stacked"]
 
 
 def is_tensor(value: Any) -> bool:
@@ -23,8 +23,7 @@ def is_tensor(value: Any) -> bool:
 
 
 @functools.cache
-def _is_array(kind: Hashable) -> bool:
-    assert isinstance(kind, type)
+def _is_array(kind: Any) -> bool:
     tensor = any(base.__module__ == "torch" for base in kind.__mro__) and hasattr(kind, "detach")
     return tensor or issubclass(kind, np.ndarray)
 
@@ -107,3 +106,14 @@ def stacked(values: list[Any]) -> Any:
         raise ValueError("records must be of equal shape and type") from None
     as_numbers(array)
     return array if array.dtype.kind == "f" else array.astype(np.float64)
+
+
+def place_of(index: Any, count: int) -> int:
+    """Returns the number of a record among ``count``, from either end."""
+    try:
+        number = index.__index__()
+    except AttributeError:
+        raise ValueError(f"records are found by number, got {index!r}") from None
+    if not -count <= number < count:
+        raise IndexError(f"index {number} is out of range for {count} records")
+    return int(number % count)

@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recondite import _validate as check
-from recondite.channels._draws import FreshNoise, Identity, OnceNoise
 from recondite.channels._items import Features, as_numbers, stacked
 from recondite.channels._records import Transform
 from recondite.channels.ledger import BudgetSpent, Ledger
 from recondite.channels.loader import protected_loader
+from recondite.channels.once import Identity, OnceDataset, OnceNoise
+from recondite.channels.per_step import FreshNoise, PerStepDataset
 from recondite.channels.protected import Protected, ProtectedDataset
 from recondite.channels.secret import Draw, Secret
 
@@ -56,30 +57,19 @@ def protect(
         )
     account = Ledger(channel, len(records), total=total_information, path=ledger)
     single = "float64" not in str(stacked([place.get(first)]).dtype)
-    source: OnceNoise | FreshNoise
+    protected: ProtectedDataset
     if noise == "once":
         _refuse_changing(records, place)
         key = Secret(secret)
-        source = OnceNoise(channel.noise, key, single=single, identity=identity)
-        draw = Draw(source.name, account.law, channel.capacity_nats)
+        once = OnceNoise(channel.noise, key, single=single, identity=identity)
+        draw = Draw(once.name, account.law, channel.capacity_nats)
         account.draw(*key.draws, draw)
         key.remember(draw)
-        note = "noise drawn once for each record, from a keyed cryptographic generator"
+        cached = _fits(first, place, len(records)) if cache is None else cache
+        protected = OnceDataset(records, account, place, transform, source=once, cached=cached)
     else:
-        source = FreshNoise(channel.noise, single=single, seed=seed, secure=secure)
-        note = "fresh noise for every use, keyed by the operating system's entropy"
-        if seed is not None:
-            note = "simulation: no guarantee, for the noise follows from a seed"
-    protected = ProtectedDataset(
-        records,
-        account,
-        source,
-        place,
-        transform=transform,
-        cached=noise == "once" and (_fits(first, place, len(records)) if cache is None else cache),
-        seeded=seed is not None,
-        note=note,
-    )
+        fresh = FreshNoise(channel.noise, single=single, seed=seed, secure=secure)
+        protected = PerStepDataset(records, account, place, transform, source=fresh)
     return protected if records is data else protected_loader(data, protected)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recondite import _validate as check
+from recondite.channels._items import place_of
 from recondite.channels._journal import Journal
 from recondite.channels.secret import Draw
 
@@ -159,7 +160,7 @@ class Ledger:
 
     def serve(self, indices: Iterable[Any]) -> list[Counted] | None:
         """Counts one use for each index; None, and nothing counted, beyond the budget."""
-        batch = [self._index(index) for index in indices]
+        batch = [place_of(index, self.records) for index in indices]
         if self.total is not None:
             self._catch_up()
         places, counts = np.unique(np.array(batch, dtype=np.int64), return_counts=True)
@@ -174,15 +175,6 @@ class Ledger:
         self._served[places] = after
         before, self._served_before = self._served_before, self._served_before + len(batch)
         return [Counted.of(index, before) for index in batch]
-
-    def _index(self, index: Any) -> int:
-        try:
-            number = index.__index__()
-        except AttributeError:
-            raise ValueError(f"records are counted by number, got the index {index!r}") from None
-        if not -self.records <= number < self.records:
-            raise IndexError(f"index {number} is out of range for {self.records} records")
-        return int(number % self.records)
 
     def _stop(self) -> None:
         if self.message is None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
 from typing import Any
 
+from recondite.channels.per_step import PerStepDataset
 from recondite.channels.protected import Protected, ProtectedDataset
 
 __all__ = ["ProtectedLoader", "protected_loader"]
@@ -46,15 +48,9 @@ class _CountedIndices:
         return len(self._sampler)
 
     def __iter__(self) -> Iterator[Any]:
-        ledger = self._dataset.ledger
         for drawn in self._sampler:
-            if self._dataset._mode == "once":
-                if not ledger.within_budget():
-                    return
-                yield drawn
-                continue
             single = hasattr(drawn, "__index__") and not getattr(drawn, "shape", ())
-            counted = ledger.serve([drawn] if single else drawn)
+            counted = self._dataset.admit([drawn] if single else [*drawn])
             if counted is None:
                 return
             yield counted[0] if single else counted
@@ -67,4 +63,8 @@ def protected_loader(loader: Any, dataset: ProtectedDataset) -> Any:
     # torch forbids setting the data set of a loader, for its samplers might not fit another.
     # These records have the same numbers.
     made.__dict__.update(loader.__dict__, dataset=dataset, _iterator=None)
+    if isinstance(dataset, PerStepDataset):
+        torch_data = sys.modules["torch.utils.data"]
+        if loader.collate_fn is torch_data.default_collate:
+            made.collate_fn = dataset.collate_with(loader.collate_fn) or loader.collate_fn
     return made

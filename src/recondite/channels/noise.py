@@ -104,6 +104,11 @@ class Noise:
             normal *= self.scale.astype(normal.dtype)
         return normal
 
+    def working_type(self, single: bool) -> type[np.floating[Any]]:
+        """Returns the precision to draw in for records of single precision, or of double."""
+        # Eigenvectors are in double precision, and so is what goes through them.
+        return np.float32 if single and self.along is None else np.float64
+
     def fingerprint(self) -> bytes:
         """Returns a hash of the map from normal numbers to noise, different for any other map.
 

@@ -1,4 +1,4 @@
-"""Protected records: a data set that serves noisy copies, and the account of their uses."""
+"""Protected records: what data sets and loaders that serve noisy copies have in common."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import math
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from recondite.channels._draws import FreshNoise, OnceNoise
-from recondite.channels._items import Features
-from recondite.channels.ledger import BudgetSpent, Counted, Ledger
+from recondite.channels._items import Features, is_tensor
+from recondite.channels.ledger import Ledger
 
-__all__ = ["Protected", "ProtectedDataset"]
+__all__ = ["Protected", "ProtectedDataset", "add_noise", "in_worker"]
 
-_CHUNK = 1 << 18  # entries of noise drawn at a time for the cache: they fit a CPU's own
+Augmentation = Callable[[Any], Any]
+
 _LABELS = (
     "not protected: the noise is on the features only, and secret labels add at most "
     "ln(number of classes) nats a record"
@@ -24,7 +25,7 @@ _LABELS = (
 
 
 class Protected(ABC):
-    """What protected data sets and protected loaders have in common: the ledger's account."""
+    """What protected data sets and protected loaders tell of the uses of their records."""
 
     @property
     @abstractmethod
@@ -80,7 +81,7 @@ class Protected(ABC):
             "data_set": nats * ledger.records,
             "uses": ledger.uses,
             "records": ledger.records,
-            "noise": self._protected._mode,
+            "noise": self._protected.noise,
             "channel": ledger.channel.name,
             "capacity_nats": ledger.channel.capacity_nats,
             "total_information": ledger.total,
@@ -103,41 +104,35 @@ class Protected(ABC):
         ledger = self.ledger
         return (
             f"{type(self).__name__}(records={ledger.records}, channel={ledger.channel.name!r}, "
-            f"noise={self._protected._mode!r}, uses={ledger.uses})"
+            f"noise={self._protected.noise!r}, uses={ledger.uses})"
         )
 
 
 class ProtectedDataset(Protected):
     """A map-style data set that serves noisy copies of the records of another.
 
-    Built by :meth:`Channel.protect`. With ``noise="per_step"`` every access is a use: it is
-    counted here, or by a protected loader before it hands the index to its workers.
+    Built by :meth:`Channel.protect`.
+
+    Args:
+      records: The data set to protect.
+      ledger: Its ledger.
+      features: Where the features are in a record.
+      transform: Applied to noisy features when they are served, or None.
     """
 
+    noise: ClassVar[str]
+
+    _guarantee = True
+    _note = ""
+
     def __init__(
-        self,
-        records: Any,
-        ledger: Ledger,
-        source: OnceNoise | FreshNoise,
-        features: Features,
-        *,
-        transform: Callable[[Any], Any] | None,
-        cached: bool,
-        seeded: bool,
-        note: str,
+        self, records: Any, ledger: Ledger, features: Features, transform: Augmentation | None
     ) -> None:
         self._records = records
         self._ledger: Ledger | None = ledger
-        self._source: OnceNoise | FreshNoise | None = source
         self._features = features
         self._transform = transform
-        self._cached = cached
-        self._guarantee = not seeded
-        self._note = note
-        self._mode = "once" if isinstance(source, OnceNoise) else "per_step"
         self._length = ledger.records
-        self._cache: Any = None
-        self._rest: list[Any] = []
 
     @property
     def _protected(self) -> ProtectedDataset:
@@ -147,98 +142,51 @@ class ProtectedDataset(Protected):
         return self._length
 
     def __getitem__(self, index: Any) -> Any:
-        return self.__getitems__([index])[0]
+        return self._serve([index])[0]
 
-    def __getitems__(self, indices: Iterable[Any]) -> list[Any]:
+    def __getitems__(self, indices: Iterable[Any]) -> Any:
         """Returns several records at once, as the fetcher of torch's loaders asks for them."""
-        places = [self._place(index) for index in indices]
-        if self._mode == "per_step":
-            places = self._count(places)
-        elif self._ledger is not None and not _in_worker() and not self._ledger.within_budget():
-            raise BudgetSpent(self._ledger.message)
-        self.prepare()
-        if not places:
-            return []
-        if self._cache is not None:
-            items = [self._rest[place] for place in places]
-            noisy = [self._cache[place] for place in places]
-        else:
-            items = [self._records[int(place)] for place in places]
-            noisy = self._noised(places, items)
+        return self._serve([*indices])
+
+    def prepare(self) -> None:
+        """Does what should be done once, before workers start."""
+        return
+
+    @abstractmethod
+    def admit(self, indices: list[Any]) -> list[Any] | None:
+        """Returns indices that may be served, their use counted; None if the budget forbids."""
+
+    @abstractmethod
+    def _serve(self, indices: list[Any]) -> list[Any]:
+        """Returns noisy copies of records."""
+
+    def _finished(self, items: list[Any], noisy: Iterable[Any]) -> list[Any]:
+        """Returns items with noisy features, transformed, in the place of their own."""
         if self._transform is not None:
-            # A copy, lest a transform that works in place changes the noisy record for good.
+            # A copy, lest a transform that works in place changes a noisy record that is kept.
             noisy = [self._transform(value + 0) for value in noisy]
         return [self._features.put(item, value) for item, value in zip(items, noisy, strict=True)]
 
-    def prepare(self) -> None:
-        """Draws all `once` noise and keeps the noisy copies, where they are to be kept.
-
-        From then on the raw records are not touched. In a worker there is nothing to gain.
-        """
-        if not self._cached or self._cache is not None or _in_worker():
-            return
-        assert isinstance(self._source, OnceNoise)
-        dim = self.ledger.channel.dim
-        step = max(1, _CHUNK // dim)
-        rest: list[Any] = []
-        cache: Any = None
-        for start in range(0, self._length, step):
-            places = list(range(start, min(start + step, self._length)))
-            items = [self._records[place] for place in places]
-            noisy = self._source.added(places, items, [self._features.get(i) for i in items])
-            rest += [self._features.put(item, None) for item in items]
-            if cache is None:
-                whole = (self._length, *noisy.shape[1:])
-                cache = noisy if len(noisy) == self._length else _empty_like(noisy, whole)
-            cache[start : start + len(places)] = noisy
-        self._rest, self._cache = rest, cache
-        self._records = self._source = None
-
-    def _noised(self, places: list[int], items: list[Any]) -> list[Any]:
-        values = [self._features.get(item) for item in items]
-        if isinstance(self._source, FreshNoise):
-            first = places[0]
-            before = first.served_before if isinstance(first, Counted) else 0
-            return list(self._source.added(values, before))
-        assert self._source is not None
-        # One by one: a matrix product rounds differently for batches of different sizes.
-        parts = zip(places, items, values, strict=True)
-        return [self._source.added([int(p)], [item], [value])[0] for p, item, value in parts]
-
-    def _place(self, index: Any) -> int:
-        if isinstance(index, Counted):
-            return index
-        try:
-            number = index.__index__()
-        except AttributeError:
-            raise ValueError(f"records are found by number, got {index!r}") from None
-        if not -self._length <= number < self._length:
-            raise IndexError(f"index {number} is out of range for {self._length} records")
-        return int(number % self._length)
-
-    def _count(self, places: list[int]) -> list[int]:
-        if all(isinstance(place, Counted) for place in places):
-            return places
-        if self._ledger is None or _in_worker():
-            raise ValueError(
-                "per_step noise cannot be counted in a worker: protect the loader, not its data set"
-            )
-        counted = self._ledger.serve(places)
-        if counted is None:
-            raise BudgetSpent(self._ledger.message)
-        return [*counted]
-
     def __getstate__(self) -> dict[str, Any]:
-        # What a worker gets: the ledger stays at home, and what is cached needs no secret.
+        # What a worker gets: the ledger stays where it counts.
         return {**self.__dict__, "_ledger": None}
 
 
-def _in_worker() -> bool:
+def add_noise(batch: Any, noise: NDArray[Any]) -> Any:
+    """Adds noise (n, d) to n records in place, rounded to their precision first."""
+    shape = tuple(batch.shape)
+    if math.prod(shape[1:]) != noise.shape[1]:
+        raise ValueError(f"records must have {noise.shape[1]} features each, got {shape[1:]}")
+    if is_tensor(batch):
+        import torch  # noqa: PLC0415  (only where tensors came in)
+
+        batch += torch.from_numpy(np.ascontiguousarray(noise)).reshape(shape).to(batch)
+    else:
+        batch += noise.reshape(shape).astype(batch.dtype, copy=False)
+    return batch
+
+
+def in_worker() -> bool:
+    """Tells whether this process is a worker of one of torch's loaders."""
     data = sys.modules.get("torch.utils.data")
     return data is not None and data.get_worker_info() is not None
-
-
-def _empty_like(batch: Any, shape: tuple[int, ...]) -> Any:
-    if hasattr(batch, "new_empty"):
-        return batch.new_empty(shape)
-    return np.empty(shape, dtype=batch.dtype)

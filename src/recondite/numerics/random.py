@@ -13,7 +13,7 @@ import numpy as np
 
 from recondite.numerics.secure import SecureGenerator, SecureSource
 
-__all__ = ["NumpySource", "TorchSource", "is_torch", "random_source"]
+__all__ = ["NumpySource", "TorchSource", "is_torch", "new_generator", "random_source"]
 
 
 def is_torch(value: Any) -> bool:
@@ -97,3 +97,20 @@ def random_source(like: Any, generator: Any) -> NumpySource | TorchSource | Secu
     if isinstance(generator, SecureGenerator):
         return SecureSource(generator, like if is_torch(like) else None)
     return TorchSource(generator, like) if is_torch(like) else NumpySource(generator)
+
+
+def new_generator(like: Any, seed: int | None = None, *, secure: bool = False) -> Any:
+    """A generator for a tensor's device: from the operating system's entropy, or from a seed.
+
+    Args:
+      like: The tensor.
+      seed: Makes the noise repeatable, and worthless as protection.
+      secure: Take every bit from the operating system's cryptographic generator instead.
+    """
+    if secure:
+        return SecureGenerator()
+    if seed is None:
+        return random_source(like, None).generator
+    import torch  # noqa: PLC0415
+
+    return torch.Generator(device=like.device).manual_seed(seed)

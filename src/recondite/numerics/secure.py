@@ -43,8 +43,9 @@ _WORD = 2.0**-64
 class SecureGenerator:
     """Takes the place of a NumPy or torch generator, for noise and for batch sampling.
 
-    It cannot be seeded, and a copy or a pickle of it repeats nothing. Variates are as exact as functions of 64-bit uniforms in
-    double precision are: 53 significant bits, tails down to 2⁻⁶⁵ (9.2 deviations for a normal).
+    It cannot be seeded, and a copy or a pickle of it repeats nothing. Variates are as exact as
+    functions of 64-bit uniforms in double precision are: 53 significant bits, tails down to 2⁻⁶⁵
+    (9.2 deviations for a normal).
     """
 
     def __reduce__(self) -> tuple[Any, ...]:

@@ -117,6 +117,8 @@ class Collector:
             for entry in entries:
                 assert entry.backprop is not None
                 entry.backprop = _zeroed(entry.backprop, finite)
+                if entry.gradients is not None:
+                    entry.gradients = _zeroed(entry.gradients, finite)
                 if entry.activation.is_floating_point():
                     entry.activation = _zeroed(entry.activation, finite)
         for grads in cached.values():

@@ -19,8 +19,7 @@ from recondite.accounting.schedules import Schedule
 from recondite.calibration import calibrate
 from recondite.mechanisms import Mechanism, Setting
 from recondite.notions import Account, account
-from recondite.numerics.random import random_source
-from recondite.numerics.secure import SecureGenerator
+from recondite.numerics.random import new_generator
 from recondite.training.bounding import Bound, bound_rule
 from recondite.training.collector import Collector
 from recondite.training.ledger import Ledger
@@ -133,7 +132,7 @@ class PrivacyEngine:
         self._mean = loss_reduction == "mean"
         self._mechanism = mechanism.configured(self._setting())
         self._refuse_unbounded()
-        self._generator = _generator(self.seed, self.secure, collector.parameters[0])
+        self._generator = new_generator(collector.parameters[0], self.seed, secure=self.secure)
         self._sum: torch.Tensor | None = None
         self._limit_steps()
         self._patch(optimizer)
@@ -335,16 +334,6 @@ class PrivacyEngine:
         if not keep:
             return torch.zeros(collector.dim, device=gradients.device, dtype=gradients.dtype)
         return self.mechanism.release(gradients, self._generator) * rows  # type: ignore[no-any-return]
-
-
-def _generator(seed: int | None, secure: bool, like: torch.Tensor) -> Any:
-    if secure:
-        return SecureGenerator()
-    if seed is None:
-        return random_source(like, None).generator
-    generator = torch.Generator(device=like.device)
-    generator.manual_seed(seed)
-    return generator
 
 
 def _check_optimizer(optimizer: Optimizer, collector: Collector) -> None:

@@ -31,11 +31,13 @@ class Entry:
       layer: The module.
       activation: Its input, batch first.
       backprop: The gradient of the loss with respect to its output; None before the backward pass.
+      gradients: Per-sample weight gradients, where computing the norms made them anyway.
     """
 
     layer: nn.Module
     activation: torch.Tensor
     backprop: torch.Tensor | None = None
+    gradients: torch.Tensor | None = None
 
 
 class Tape:

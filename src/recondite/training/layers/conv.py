@@ -35,11 +35,14 @@ class Conv2dRule(LayerRule):
         layer.forward = record(tape, layer, run, pull)
 
     def squared_norms(self, entry: Entry) -> torch.Tensor:
-        """By patches: ⟨uuᵀ, bbᵀ⟩ where positions are few, else the gradient, in chunks."""
+        """From the gradients where they are small; else by patches, ⟨uuᵀ, bbᵀ⟩, in chunks."""
         a, b = _single(entry)
         conv: Any = entry.layer
         total = torch.zeros(len(a), device=a.device, dtype=b.dtype)
-        if trainable(conv, "weight") is not None:
+        if trainable(conv, "weight") is not None and len(a) * conv.weight.numel() <= _CHUNK:
+            entry.gradients = _gradients(conv, a, b)
+            total = entry.gradients.flatten(1).square().sum(1)
+        elif trainable(conv, "weight") is not None:
             rows = max(1, _CHUNK // max(1, a[0].numel() * conv.weight[0, 0].numel()))
             total = torch.cat(
                 [
@@ -56,6 +59,11 @@ class Conv2dRule(LayerRule):
         a, b = _single(entry)
         conv: Any = entry.layer
         weight, bias = trainable(conv, "weight"), trainable(conv, "bias")
+        if weight is not None and entry.gradients is not None:
+            found: Grads = {weight: torch.tensordot(weights, entry.gradients, 1).view_as(weight)}
+            if bias is not None:
+                found[bias] = weights @ b.flatten(2).sum(2)
+            return found
         scaled = b * weights[:, None, None, None]
         mask = (False, weight is not None, bias is not None)
         _, to_weight, to_bias = _backward(conv, scaled, a, mask)
@@ -67,14 +75,13 @@ class Conv2dRule(LayerRule):
         return out
 
     def per_sample(self, entry: Entry) -> Grads:
-        """Patches times output gradients."""
+        """By one grouped convolution."""
         a, b = _single(entry)
         conv: Any = entry.layer
         out: Grads = {}
         weight, bias = trainable(conv, "weight"), trainable(conv, "bias")
         if weight is not None:
-            patches, grads = _patches(conv, a, b)
-            out[weight] = (grads @ patches.mT).reshape(len(a), *weight.shape)
+            out[weight] = _gradients(conv, a, b)
         if bias is not None:
             out[bias] = b.flatten(2).sum(2)
         return out
@@ -102,6 +109,18 @@ def _patches(conv: Any, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor,
     )
 
 
+def _gradients(conv: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Every sample's weight gradient: the samples side by side as groups of one convolution."""
+    size = len(a)
+    side_by_side = a.reshape(1, -1, *a.shape[2:]), b.reshape(1, -1, *b.shape[2:])
+    weight = conv.weight.detach().to(b.dtype)
+    weights = weight.expand(size, *weight.shape).reshape(-1, *weight.shape[1:])
+    found = _convolution_backward(
+        conv, side_by_side[1], side_by_side[0], weights, size * conv.groups, (False, True, False)
+    )[1]
+    return found.reshape(size, *weight.shape)
+
+
 def _patch_norms(conv: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     patches, grads = _patches(conv, a, b)
     positions = patches.shape[-1]
@@ -112,6 +131,17 @@ def _patch_norms(conv: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 def _backward(
     conv: Any, grad: torch.Tensor, x: torch.Tensor, mask: tuple[bool, bool, bool]
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    return _convolution_backward(conv, grad, x, conv.weight.to(grad.dtype), conv.groups, mask)
+
+
+def _convolution_backward(
+    conv: Any,
+    grad: torch.Tensor,
+    x: torch.Tensor,
+    weight: torch.Tensor,
+    groups: int,
+    mask: tuple[bool, bool, bool],
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
     padding = conv.padding
     if padding == "valid":
@@ -125,14 +155,14 @@ def _backward(
     result: tuple[torch.Tensor, torch.Tensor, torch.Tensor] = torch.ops.aten.convolution_backward(
         grad,
         x.to(grad.dtype),
-        conv.weight.to(grad.dtype),
+        weight,
         sizes,
         conv.stride,
         padding,
         conv.dilation,
         False,
         (0, 0),
-        conv.groups,
+        groups,
         mask,
     )
     return result

@@ -1,0 +1,168 @@
+"""`per_step` noise: every use of a record draws fresh noise, and is counted."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recondite.channels._ahead import Ahead
+from recondite.channels._items import Features, as_numbers, stacked
+from recondite.channels._normals import fill_normal, philox, shake
+from recondite.channels.ledger import BudgetSpent, Counted, Ledger
+from recondite.channels.noise import Noise
+from recondite.channels.protected import Augmentation, ProtectedDataset, add_noise, in_worker
+
+__all__ = ["Collate", "FreshNoise", "PerStepDataset"]
+
+
+class FreshNoise:
+    """Noise that is drawn anew for every use, a batch at a time.
+
+    Guarantee: independent between records and uses, from entropy of the operating system, one
+    128-bit key for each batch; assuming that nobody finds the key of Philox from its output
+    (``secure`` draws from SHAKE-128 instead, which is built for that, in about twice the time).
+    With a seed there is no guarantee: whoever guesses it has the records.
+
+    Args:
+      noise: The noise of a channel.
+      single: Whether the records have no more than single precision.
+      seed: For simulations: the noise follows from it and the number of records served before.
+      secure: Whether to draw from a cryptographic generator.
+    """
+
+    def __init__(
+        self, noise: Noise, *, single: bool, seed: int | None = None, secure: bool = False
+    ) -> None:
+        self._noise = noise
+        self._working = noise.working_type(single)
+        self._words = shake if secure else philox
+        self._ahead: Ahead | None = None
+        self.seed = seed
+
+    def add(self, batch: Any, served_before: int) -> None:
+        """Adds noise to the records of a batch, in place."""
+        count, dim = len(batch), self._noise.dim
+        if self.seed is not None or in_worker():
+            text = f"{self.seed} {served_before}".encode()
+            key = None if self.seed is None else hashlib.blake2b(text).digest()
+            add_noise(batch, self._draw(np.empty((count, dim), dtype=self._working), key))
+            return
+        if self._ahead is None:
+            self._ahead = Ahead(self._draw, dim, self._working)
+        with self._ahead.noise(count) as drawn:
+            add_noise(batch, drawn)
+
+    def _draw(self, rows: NDArray[Any], key: bytes | None = None) -> NDArray[Any]:
+        fill_normal(self._words(key), rows.reshape(-1))
+        return self._noise.shape(rows)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_ahead": None}
+
+
+class PerStepDataset(ProtectedDataset):
+    """Protected records with `per_step` noise.
+
+    Every access is a use: counted here, or by a protected loader before it hands the index to its
+    workers. In a worker nothing can be counted, and an index that was not is refused.
+
+    Args:
+      records: The data set to protect.
+      ledger: Its ledger.
+      features: Where the features are in a record.
+      transform: Applied to noisy features when they are served, or None.
+      source: The noise.
+    """
+
+    noise: ClassVar[str] = "per_step"
+
+    def __init__(
+        self,
+        records: Any,
+        ledger: Ledger,
+        features: Features,
+        transform: Augmentation | None,
+        *,
+        source: FreshNoise,
+    ) -> None:
+        super().__init__(records, ledger, features, transform)
+        self._source = source
+        self._collate: Any = None
+        self._guarantee = source.seed is None
+        self._note = "fresh noise for every use, keyed by the operating system's entropy"
+        if source.seed is not None:
+            self._note = "simulation: no guarantee, for the noise follows from a seed"
+
+    def admit(self, indices: list[Any]) -> list[Any] | None:
+        """Counts a use for each index."""
+        counted = self.ledger.serve(indices)
+        return None if counted is None else [*counted]
+
+    def collate_with(self, collate: Any) -> Collate | None:
+        """Has batches for a loader made by ``collate``, so that noise is added to whole batches.
+
+        It must return new tensors. Returns what the loader is to collate with, or None where a
+        transform comes in between.
+        """
+        if self._transform is not None:
+            return None
+        self._collate = collate
+        return Collate(collate)
+
+    def __getitems__(self, indices: Any) -> Any:
+        """Returns several records at once, as the fetcher of torch's loaders asks for them."""
+        places = [*indices]
+        if self._collate is None or not places or not _counted(places):
+            return self._serve(places)
+        batch = self._collate([self._records[int(place)] for place in places])
+        features = self._features.get(batch)
+        as_numbers(features)
+        if not features.is_floating_point():
+            return self._serve(places)
+        self._source.add(features, places[0].served_before)
+        return _Batch(batch)
+
+    def _serve(self, indices: list[Any]) -> list[Any]:
+        places = indices
+        if not _counted(indices):
+            if self._ledger is None or in_worker():
+                raise ValueError(
+                    "per_step noise cannot be counted in a worker: protect the loader instead of "
+                    "its data set"
+                )
+            counted = self._ledger.serve(indices)
+            if counted is None:
+                raise BudgetSpent(self._ledger.message)
+            places = [*counted]
+        if not places:
+            return []
+        items = [self._records[int(place)] for place in places]
+        noisy = stacked([self._features.get(item) for item in items])
+        self._source.add(noisy, places[0].served_before)
+        return self._finished(items, list(noisy))
+
+
+def _counted(indices: list[Any]) -> bool:
+    return all(isinstance(index, Counted) for index in indices)
+
+
+@dataclass(frozen=True)
+class _Batch:
+    """A batch that is collated already."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Collate:
+    """Collates records as ``inner`` does, and leaves a batch that is collated as it is."""
+
+    inner: Any
+
+    def __call__(self, records: Any) -> Any:
+        """Returns the batch."""
+        return records.value if isinstance(records, _Batch) else self.inner(records)
