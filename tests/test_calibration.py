@@ -40,7 +40,7 @@ def test_target_is_met_and_a_little_less_noise_misses_it(name, notion, target, s
 
 
 @given(epsilon=st.floats(0.05, 40.0), start=st.floats(1e-4, 1e4))
-@hypothesis_settings(max_examples=15)
+@hypothesis_settings(max_examples=6)
 def test_the_start_does_not_matter(epsilon, start):
     found = rc.calibrate(rc.VonMisesFisher(start, 2_000), epsilon, "epsilon", RUN, delta=1e-5)
     again = rc.calibrate(rc.VonMisesFisher(1.0, 2_000), epsilon, "epsilon", RUN, delta=1e-5)

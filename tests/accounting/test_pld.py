@@ -117,7 +117,7 @@ def test_delta_has_relative_precision_however_small(epsilon, mu):
     rate=st.floats(1e-3, 1.0),
     log_delta=st.floats(-25.0, -3.0),
 )
-@hypothesis_settings(max_examples=30)
+@hypothesis_settings(max_examples=18)
 def test_tight_epsilon_is_monotone_and_below_every_other_bound(kappa, dim, steps, rate, log_delta):
     delta = math.exp(log_delta)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,12 +19,6 @@ __all__ = ["Features", "as_numbers", "is_tensor", "place_of", "stacked"]
 def is_tensor(value: Any) -> bool:
     """Tells whether ``value`` is a torch tensor, without importing torch."""
     return is_torch(value) and hasattr(value, "detach")
-
-
-@functools.cache
-def _is_array(kind: Any) -> bool:
-    tensor = any(base.__module__ == "torch" for base in kind.__mro__) and hasattr(kind, "detach")
-    return tensor or issubclass(kind, np.ndarray)
 
 
 @dataclass(frozen=True)
@@ -55,7 +48,7 @@ class Features:
             raise ValueError(
                 f"features={self.place!r} is not in a record of type {type(item).__name__}"
             ) from None
-        if not _is_array(type(value)):
+        if not (isinstance(value, np.ndarray) or is_tensor(value)):
             raise ValueError(
                 "the features of a record must be an array or a tensor, got "
                 f"{type(value).__name__}: convert them in the data set"

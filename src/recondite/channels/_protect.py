@@ -39,11 +39,10 @@ def protect(
     total_information: float | None = None,
     ledger: Any = None,
     seed: int | None = None,
-    secure: bool = False,
 ) -> Any:
     """Returns protected records; see :meth:`Channel.protect`."""
     check.choice("noise", noise, ("once", "per_step"))
-    _check_options(noise, secret=secret, identity=identity, cache=cache, seed=seed, secure=secure)
+    _check_options(noise, secret=secret, identity=identity, cache=cache, seed=seed)
     records = _dataset_of(data)
     first = records[0]
     place = Features.of(first, features)
@@ -68,22 +67,18 @@ def protect(
         cached = _fits(first, place, len(records)) if cache is None else cache
         protected = OnceDataset(records, account, place, transform, source=once, cached=cached)
     else:
-        fresh = FreshNoise(channel.noise, single=single, seed=seed, secure=secure)
+        fresh = FreshNoise(channel.noise, single=single, seed=seed)
         protected = PerStepDataset(records, account, place, transform, source=fresh)
     return protected if records is data else protected_loader(data, protected)
 
 
-def _check_options(
-    noise: str, *, secret: Any, identity: Any, cache: Any, seed: Any, secure: Any
-) -> None:
+def _check_options(noise: str, *, secret: Any, identity: Any, cache: Any, seed: Any) -> None:
     if noise == "once" and seed is not None:
         raise ValueError("seed is for per_step noise: once noise repeats with the same secret")
     if noise == "per_step" and (secret is not None or identity is not None or cache):
         raise ValueError("secret, identity and cache are for once noise, not for per_step")
     if seed is not None:
         check.at_least("seed", seed, 0)
-    if seed is not None and secure:
-        raise ValueError("secure noise cannot follow from a seed: leave one of them out")
 
 
 def _dataset_of(data: Any) -> Any:

@@ -124,7 +124,6 @@ class Channel:
         total_information: float | None = None,
         ledger: Any = None,
         seed: int | None = None,
-        secure: bool = False,
     ) -> Any:
         """Returns a loader or data set that serves noisy copies of its records, and counts them.
 
@@ -139,7 +138,8 @@ class Channel:
         epoch, worker, resumed and restarted run with the same secret. Another secret, or a
         channel that differs at all, is a second draw, and counted where the ledger can see it.
         Whoever has the secret and a noisy copy has the record. With `per_step` noise every use
-        draws fresh noise, and is counted before it happens.
+        draws fresh noise, and is counted before it happens. Both come from cryptographic
+        generators, which does not help against attacks on the rounding of floating-point noise.
 
         Noise has to come before augmentation: protect the data set below it, whose records are
         the same at every reading, and give the augmentation as ``transform``.
@@ -169,8 +169,6 @@ class Channel:
             ``state_dict()`` knows those before it was called.
           seed: For `per_step` noise in simulations: it is the same in every run with this seed,
             and protects nobody (``guarantee`` is False).
-          secure: For `per_step` noise: draw from a cryptographic generator, as `once` noise
-            always is. Neither covers attacks on the rounding of floating-point noise.
 
         Returns:
           A :class:`~recondite.channels.protected.Protected` loader or data set, with ``uses``,
@@ -197,7 +195,6 @@ class Channel:
             total_information=total_information,
             ledger=ledger,
             seed=seed,
-            secure=secure,
         )
 
     def information(self, uses: int = 1, noise: str = "once") -> float:

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recondite.channels._items import Features, as_numbers, is_tensor, place_of, stacked
-from recondite.channels._normals import fill_normal, shake
+from recondite.channels._normals import fill_normal, keyed_words
 from recondite.channels.ledger import BudgetSpent, Ledger
 from recondite.channels.noise import Noise
 from recondite.channels.protected import (
@@ -69,7 +69,7 @@ class OnceNoise:
             content = np.ascontiguousarray(as_numbers(value), dtype=self._type)
             who = index if self._identity is None else self._identity(index, item)
             parts = (self._law, _label(who), content.tobytes())
-            fill_normal(shake(self._secret.derive("recondite once", *parts)), row)
+            fill_normal(keyed_words(self._secret.derive("recondite once", *parts)), row)
         return add_noise(batch, self._noise.shape(normal))
 
 

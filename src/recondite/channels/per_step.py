@@ -9,59 +9,48 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from recondite.channels._ahead import Ahead
 from recondite.channels._items import Features, as_numbers, stacked
-from recondite.channels._normals import fill_normal, philox, shake
+from recondite.channels._normals import Words, fill_normal, fresh_words, keyed_words
 from recondite.channels.ledger import BudgetSpent, Counted, Ledger
 from recondite.channels.noise import Noise
 from recondite.channels.protected import Augmentation, ProtectedDataset, add_noise, in_worker
 
 __all__ = ["Collate", "FreshNoise", "PerStepDataset"]
 
+_BLOCK = 1 << 15  # entries of noise drawn at a time
+_LARGE = 1 << 23
+
 
 class FreshNoise:
     """Noise that is drawn anew for every use, a batch at a time.
 
-    Guarantee: independent between records and uses, from entropy of the operating system, one
-    128-bit key for each batch; assuming that nobody finds the key of Philox from its output
-    (``secure`` draws from SHAKE-128 instead, which is built for that, in about twice the time).
-    With a seed there is no guarantee: whoever guesses it has the records.
+    Guarantee: independent between records and uses; assuming that OpenSSL's generator, seeded by
+    the operating system, looks random. With a seed there is no guarantee: whoever guesses it has
+    the records.
 
     Args:
       noise: The noise of a channel.
       single: Whether the records have no more than single precision.
       seed: For simulations: the noise follows from it and the number of records served before.
-      secure: Whether to draw from a cryptographic generator.
     """
 
-    def __init__(
-        self, noise: Noise, *, single: bool, seed: int | None = None, secure: bool = False
-    ) -> None:
+    def __init__(self, noise: Noise, *, single: bool, seed: int | None = None) -> None:
         self._noise = noise
         self._working = noise.working_type(single)
-        self._words = shake if secure else philox
-        self._ahead: Ahead | None = None
         self.seed = seed
 
     def add(self, batch: Any, served_before: int) -> None:
         """Adds noise to the records of a batch, in place."""
-        count, dim = len(batch), self._noise.dim
-        if self.seed is not None or in_worker():
-            text = f"{self.seed} {served_before}".encode()
-            key = None if self.seed is None else hashlib.blake2b(text).digest()
-            add_noise(batch, self._draw(np.empty((count, dim), dtype=self._working), key))
-            return
-        if self._ahead is None:
-            self._ahead = Ahead(self._draw, dim, self._working)
-        with self._ahead.noise(count) as drawn:
-            add_noise(batch, drawn)
-
-    def _draw(self, rows: NDArray[Any], key: bytes | None = None) -> NDArray[Any]:
-        fill_normal(self._words(key), rows.reshape(-1))
-        return self._noise.shape(rows)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_ahead": None}
+        words: Words = fresh_words
+        if self.seed is not None:
+            words = keyed_words(hashlib.blake2b(f"{self.seed} {served_before}".encode()).digest())
+        # Small arrays stay in the cache; a matrix product wants large ones.
+        step = max(1, (_BLOCK if self._noise.along is None else _LARGE) // self._noise.dim)
+        for start in range(0, len(batch), step):
+            part = batch[start : start + step]
+            rows: NDArray[Any] = np.empty((len(part), self._noise.dim), dtype=self._working)
+            fill_normal(words, rows.reshape(-1))
+            add_noise(part, self._noise.shape(rows))
 
 
 class PerStepDataset(ProtectedDataset):
@@ -93,7 +82,7 @@ class PerStepDataset(ProtectedDataset):
         self._source = source
         self._collate: Any = None
         self._guarantee = source.seed is None
-        self._note = "fresh noise for every use, keyed by the operating system's entropy"
+        self._note = "fresh noise for every use, from a cryptographic generator"
         if source.seed is not None:
             self._note = "simulation: no guarantee, for the noise follows from a seed"
 
