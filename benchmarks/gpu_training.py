@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import statistics
 import sys
@@ -30,6 +31,7 @@ _CASES = {
 
 def _measure(name: str, mechanism: Any, steps: int = 25, amp: bool = False) -> dict[str, float]:
     shape, batch = _CASES[name]
+    gc.collect()
     torch.cuda.empty_cache()
     model = build(name, shape, norm="none", seed=0).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)

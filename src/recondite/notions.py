@@ -235,10 +235,7 @@ def _assumptions(mechanism: Mechanism, schedule: Schedule, group_size: int) -> t
         }.get(schedule.sampling, "batches were drawn as the schedule says"),
         "one training run; choosing among several runs, and metrics, cost extra",
     ]
-    if mechanism.noise_on == "record":
-        lines.append("capacity and information are about one record's gradient direction")
-    else:
-        lines.append("capacity and information are about the batch's averaged gradient")
+    lines.append(f"capacity and information are about {mechanism.subject}")
     lines.extend(mechanism.assumptions())
     lines.append("noise from a generator the attacker cannot predict; exact real arithmetic")
     return tuple(lines)

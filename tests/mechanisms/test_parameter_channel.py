@@ -175,7 +175,7 @@ def test_it_trains(drop, options):
     assert accuracy > 0.8
 
 
-@pytest.mark.parametrize("sampling", ["poisson", "shuffled"])
+@pytest.mark.parametrize("sampling", ["poisson", "shuffled", "fixed-size"])
 def test_a_run_is_reported_without_an_epsilon_and_as_an_estimate(sampling):
     engine, _ = trained(ParameterChannel(20.0), sampling=sampling)
     report = engine.report(delta=1e-5)

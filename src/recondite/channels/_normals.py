@@ -94,13 +94,14 @@ def _fill_single(words: Words, out: NDArray[Any]) -> None:
     """Makes each pair of numbers of one word."""
     half = out.size // 2
     bits = words(half).view(np.uint32)
-    logs = np.add(bits[:half], 0.5)
+    # In double precision first: a small radius is the difference of two nearly equal numbers.
+    logs = bits[:half].astype(np.float64)
+    logs += 0.5
     np.log(logs, out=logs)
-    # In double precision up to here: a small radius is the difference of two nearly equal numbers.
-    radius: NDArray[np.float32] = np.empty(half, dtype=np.float32)
-    np.subtract(32 * math.log(2), logs, out=radius, casting="same_kind")
+    np.subtract(32 * math.log(2), logs, out=logs)
+    radius = logs.astype(np.float32)
+    radius *= np.float32(2)
     np.sqrt(radius, out=radius)
-    radius *= np.float32(math.sqrt(2))
     angle = bits[half:].astype(np.float32)
     angle *= np.float32(2 * math.pi * 2.0**-32)
     np.cos(angle, out=out[:half])

@@ -34,14 +34,7 @@ class BudgetSpent(ValueError):  # noqa: N818  (it is a state, and no mistake)
 class Counted(int):
     """The index of a record whose use the ledger already holds."""
 
-    served_before: int  # records that were served before its batch
-
-    @classmethod
-    def of(cls, index: int, served_before: int) -> Counted:
-        """Returns the index, marked."""
-        counted = cls(index)
-        counted.served_before = served_before
-        return counted
+    served_before = 0  # on the first index of a batch: how many records were served before it
 
 
 @dataclass(eq=False)
@@ -173,8 +166,11 @@ class Ledger:
             self._journal.write({"served": batch, "run": self._run, **law})
         self._of_run(self._laws[self.law], self._run)[places] += counts
         self._served[places] = after
-        before, self._served_before = self._served_before, self._served_before + len(batch)
-        return [Counted.of(index, before) for index in batch]
+        counted = [*map(Counted, batch)]
+        for first in counted[:1]:
+            first.served_before = self._served_before
+        self._served_before += len(batch)
+        return counted
 
     def _stop(self) -> None:
         if self.message is None:

@@ -70,11 +70,7 @@ def account(
 def _show(result: Any) -> None:
     chances, _ = result.schedule.participations()
     releases = chances if result.mechanism.noise_on == "record" else result.schedule.steps
-    subject = (
-        "one record's gradient direction"
-        if result.mechanism.noise_on == "record"
-        else "the averaged gradient"
-    )
+    subject = result.mechanism.subject
     whose = "one record" if result.group_size == 1 else f"{result.group_size} records"
     telling = f"telling whether {whose} took part"
     if result.neighbouring.value.startswith("replace"):

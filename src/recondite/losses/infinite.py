@@ -42,6 +42,10 @@ class InfiniteLoss(LossLaw):
         """Only whether a record takes part matters."""
         return InfiniteLoss(self.rate * (1.0 - float(weights[0])))
 
+    def within_reach(self, orders: Array) -> npt.NDArray[np.bool_]:
+        """No order is reached by atoms."""
+        return np.zeros(np.shape(orders), dtype=np.bool_)
+
     def together(self, records: int) -> InfiniteLoss:
         """Nothing gets worse than infinite."""
         del records

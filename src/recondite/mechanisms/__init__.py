@@ -10,6 +10,7 @@ from recondite.mechanisms.base import (
 from recondite.mechanisms.directional import Directional
 from recondite.mechanisms.gaussian import Gaussian
 from recondite.mechanisms.none import NoNoise
+from recondite.mechanisms.parameter_channel import ParameterChannel
 from recondite.mechanisms.partitioned import PartitionedVonMisesFisher
 from recondite.mechanisms.registry import mechanisms
 from recondite.mechanisms.vmf import VonMisesFisher
@@ -21,6 +22,7 @@ __all__ = [
     "MetricPrivacy",
     "Neighbouring",
     "NoNoise",
+    "ParameterChannel",
     "PartitionedVonMisesFisher",
     "Setting",
     "UndefinedNotionError",

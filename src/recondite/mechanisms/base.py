@@ -80,6 +80,7 @@ class Mechanism(ABC):
       parameter: The field that sets the strength of the noise.
       weaker: Whether a larger or a smaller ``parameter`` means less noise.
       noise_on: Whether noise is drawn once for the average of a batch, or for each record.
+      subject: What capacity and information speak of.
       dim: Number of coordinates released; None until a model is known.
     """
 
@@ -87,6 +88,7 @@ class Mechanism(ABC):
     parameter: ClassVar[str]
     weaker: ClassVar[Literal["larger", "smaller"]]
     noise_on: ClassVar[Literal["average", "record"]] = "average"
+    subject: ClassVar[str] = "the batch's averaged gradient"
     dim: int | None
 
     @abstractmethod

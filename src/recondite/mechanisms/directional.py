@@ -48,6 +48,7 @@ class Directional(Mechanism):
     parameter: ClassVar[str] = "kappa"
     weaker: ClassVar[Literal["larger", "smaller"]] = "larger"
     noise_on: ClassVar[Literal["average", "record"]] = "record"
+    subject: ClassVar[str] = "one record's gradient direction"
 
     def __post_init__(self) -> None:
         _validate.positive("kappa", self.kappa)

@@ -60,6 +60,7 @@ class ParameterChannel(Mechanism):
     parameter: ClassVar[str] = "capacity"
     weaker: ClassVar[Literal["larger", "smaller"]] = "larger"
     noise_on: ClassVar[Literal["average", "record"]] = "record"
+    subject: ClassVar[str] = "one record's gradient (an estimate)"
 
     def __post_init__(self) -> None:
         _validate.positive("capacity", self.capacity)

@@ -13,6 +13,7 @@ from recondite.mechanisms.base import Mechanism
 from recondite.mechanisms.directional import Directional
 from recondite.mechanisms.gaussian import Gaussian
 from recondite.mechanisms.none import NoNoise
+from recondite.mechanisms.parameter_channel import ParameterChannel
 from recondite.mechanisms.partitioned import PartitionedVonMisesFisher
 from recondite.mechanisms.vmf import VonMisesFisher
 
@@ -28,6 +29,7 @@ def mechanisms() -> dict[str, type[Mechanism]]:
         VonMisesFisher,
         PartitionedVonMisesFisher,
         Directional,
+        ParameterChannel,
         NoNoise,
     ]
     found: dict[str, type[Mechanism]] = {}

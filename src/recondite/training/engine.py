@@ -302,6 +302,7 @@ class PrivacyEngine:
         # A bound method, since learning-rate schedulers wrap what they find here.
         optimizer.step = MethodType(step, optimizer)  # type: ignore[method-assign]
 
+    @torch.no_grad()
     def _release(self) -> bool:
         """Turns the last backward pass into gradients; False while a batch is incomplete."""
         assert self._loader is not None
