@@ -35,6 +35,7 @@ CASES = [
     (rc.Directional(1.0, 62_006), rc.Poisson(0.01, 100)),
     (rc.NoNoise(), PAPER),
     (rc.NoNoise(clip=True, dim=10), rc.Shuffled(1, 10, 100)),
+    (rc.NoNoise(dim=10), rc.FixedSize(10, 100, 20)),
 ]
 
 
@@ -79,6 +80,15 @@ def test_infinite_is_a_string_and_undefined_is_null_with_a_reason():
     none = rc.account(rc.NoNoise(), PAPER, 1e-5).to_dict()
     assert none["epsilon"]["pld"] == none["log_bayes_capacity"]["run"] == "inf"
     assert none["rdp_order"] is None
+
+
+@pytest.mark.parametrize(
+    "schedule", [rc.Poisson(0.5, 20), rc.FixedSize(50, 100, 20), rc.Shuffled(20, 50, 100)]
+)
+def test_without_noise_everything_can_be_rebuilt(schedule):
+    result = rc.account(rc.NoNoise(dim=10), schedule, 1e-5)
+    assert result.rero["bound"] > 0.999
+    assert math.isinf(result.epsilon["pld"])
 
 
 def test_numbers_of_the_theory():

@@ -255,6 +255,13 @@ def test_several_records_cannot_turn_a_direction_further():
     assert mixed.renyi([3.0])[0] == pytest.approx(law.mixture((0.81, 0.19)).renyi([3.0])[0])
 
 
+def test_folding_keeps_infinite_losses():
+    folded = FoldedLoss(InfiniteLoss().mixture((0.9, 0.1))).discretise(0.1)
+    for pair in (folded, folded.reverse()):
+        assert compose_pairs([(pair, 1)]).delta(5.0)[0] == pytest.approx(0.1)
+        assert compose_pairs([(pair, 5)]).delta(5.0)[0] == pytest.approx(1 - 0.9**5)
+
+
 def test_no_noise_has_infinite_loss():
     law = InfiniteLoss().mixture((0.9, 0.1))
     assert math.isinf(law.supremum)

@@ -68,7 +68,9 @@ class DiscretePair:
         p, q = self.p[positive:], self.q[positive:]
         first = self.start + positive
         if len(p) == 0:
-            return DiscretePair(self.interval, 0, np.ones(1), np.ones(1), 0.0, 0.0)
+            rest = np.array([1.0 - self.p_infinite])
+            infinite = self.p_infinite
+            return DiscretePair(self.interval, 0, rest, rest.copy(), infinite, infinite)
         gap = np.zeros(first - 1)
         rest = max(0.0, 1.0 - float(p.sum()) - float(q.sum()) - self.p_infinite)
         masses = np.concatenate([q[::-1], gap, [rest], gap, p])
