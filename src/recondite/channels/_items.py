@@ -13,7 +13,16 @@ from numpy.typing import NDArray
 
 from recondite.channels._records import is_torch
 
-__all__ = ["Features", "as_numbers", "is_tensor", "place_of", "stacked"]
+__all__ = [
+    "Features",
+    "add_noise",
+    "as_numbers",
+    "empty_like",
+    "is_tensor",
+    "place_of",
+    "rows_at",
+    "stacked",
+]
 
 
 def is_tensor(value: Any) -> bool:
@@ -110,3 +119,31 @@ def place_of(index: Any, count: int) -> int:
     if not -count <= number < count:
         raise IndexError(f"index {number} is out of range for {count} records")
     return int(number % count)
+
+
+def empty_like(batch: Any, shape: tuple[int, ...]) -> Any:
+    """Returns a new array or tensor of the kind of ``batch``."""
+    return batch.new_empty(shape) if is_tensor(batch) else np.empty(shape, dtype=batch.dtype)
+
+
+def rows_at(batch: Any, places: list[Any]) -> Any:
+    """Returns a copy of some rows of an array or tensor."""
+    if not is_tensor(batch):
+        return batch[places]
+    import torch  # noqa: PLC0415  (only where tensors came in)
+
+    return batch.index_select(0, torch.tensor(places, device=batch.device))
+
+
+def add_noise(batch: Any, noise: NDArray[Any]) -> Any:
+    """Adds noise (n, d) to n records in place, rounded to their precision first."""
+    shape = tuple(batch.shape)
+    if math.prod(shape[1:]) != noise.shape[1]:
+        raise ValueError(f"records must have {noise.shape[1]} features each, got {shape[1:]}")
+    if is_tensor(batch):
+        import torch  # noqa: PLC0415  (only where tensors came in)
+
+        batch += torch.from_numpy(np.ascontiguousarray(noise)).reshape(shape).to(batch)
+    else:
+        batch += noise.reshape(shape).astype(batch.dtype, copy=False)
+    return batch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -42,7 +43,7 @@ def protect(
 ) -> Any:
     """Returns protected records; see :meth:`Channel.protect`."""
     check.choice("noise", noise, ("once", "per_step"))
-    _check_options(noise, secret=secret, identity=identity, cache=cache, seed=seed)
+    _check_options(noise, secret=secret, identity=identity, seed=seed)
     records = _dataset_of(data)
     first = records[0]
     place = Features.of(first, features)
@@ -54,29 +55,36 @@ def protect(
             f"total_information={total_information:g} is less than the capacity of a single use, "
             f"{channel.capacity_nats:.6g} nats: fit the channel with a smaller capacity"
         )
+    _refuse_changing(records, place)
     account = Ledger(channel, len(records), total=total_information, path=ledger)
     single = "float64" not in str(stacked([place.get(first)]).dtype)
     protected: ProtectedDataset
+    cached = _fits(first, place, len(records)) if cache is None else cache
+    parts = (records, account, place)
     if noise == "once":
-        _refuse_changing(records, place)
         key = Secret(secret)
         once = OnceNoise(channel.noise, key, single=single, identity=identity)
         draw = Draw(once.name, account.law, channel.capacity_nats)
         account.draw(*key.draws, draw)
         key.remember(draw)
-        cached = _fits(first, place, len(records)) if cache is None else cache
-        protected = OnceDataset(records, account, place, transform, source=once, cached=cached)
+        if account.uses > 1:
+            warnings.warn(
+                f"this is not the first draw for these records: {account.uses} uses are counted "
+                "(another secret, or a channel that is not the same to the last bit)",
+                stacklevel=3,
+            )
+        protected = OnceDataset(once, *parts, transform=transform, cached=cached)
     else:
         fresh = FreshNoise(channel.noise, single=single, seed=seed)
-        protected = PerStepDataset(records, account, place, transform, source=fresh)
+        protected = PerStepDataset(fresh, *parts, transform=transform, cached=cached)
     return protected if records is data else protected_loader(data, protected)
 
 
-def _check_options(noise: str, *, secret: Any, identity: Any, cache: Any, seed: Any) -> None:
+def _check_options(noise: str, *, secret: Any, identity: Any, seed: Any) -> None:
     if noise == "once" and seed is not None:
         raise ValueError("seed is for per_step noise: once noise repeats with the same secret")
-    if noise == "per_step" and (secret is not None or identity is not None or cache):
-        raise ValueError("secret, identity and cache are for once noise, not for per_step")
+    if noise == "per_step" and not (secret is None and identity is None):
+        raise ValueError("secret and identity are for once noise: per_step noise is always fresh")
     if seed is not None:
         check.at_least("seed", seed, 0)
 
@@ -115,7 +123,7 @@ def _refuse_changing(records: Any, place: Features) -> None:
 
 
 def _fits(item: Any, place: Features, count: int) -> bool:
-    """Tells whether the noisy copies, and what comes with them, take at most 1 GiB."""
+    """Tells whether all features, and what comes with them, take at most 1 GiB."""
     rest = place.put(item, None)
     parts = rest.values() if isinstance(rest, Mapping) else rest or ()
     size = sum(int(getattr(part, "nbytes", 64)) for part in parts)

@@ -159,8 +159,8 @@ class Channel:
             for it, to a number, text or bytes that identifies the record. None takes the index,
             which identifies it within one order of one data set only.
           transform: Applied to the noisy features of each record whenever it is served.
-          cache: For `once` noise: whether to keep all noisy copies in memory, drawn when first
-            asked for; the raw records are then not touched again. None does so up to 1 GiB.
+          cache: Whether to keep all features in memory, the noisy ones with `once` noise: read when
+            first asked for, after which ``data`` is not touched again. None does so up to 1 GiB.
           total_information: The most nats that may be told of a record. A loader ends before a
             batch that would exceed it, with a one-line warning, and ``budget_spent`` is set; a
             data set raises :class:`BudgetSpent`.

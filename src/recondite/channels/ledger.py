@@ -79,6 +79,9 @@ class Ledger:
     which bounds any combination. It is the most over all records, by the number of uses; it does
     not know that two records are near-copies. Nothing in a ledger leads to noise or a secret.
 
+    Processes that serve the same records side by side each have a ledger: give them the same
+    ``path``, or add up their states with :meth:`load_state_dict`.
+
     Args:
       channel: The channel.
       records: How many records the protected set has.
@@ -229,7 +232,7 @@ class Ledger:
     def _catch_up(self) -> None:
         """Reads what this and other runs wrote to the journal since."""
         lines = [] if self._journal is None else self._journal.read()
-        others = [line for line in lines if line.get("run") != self._run]
+        others = [line for line in lines if "law" in line and line.get("run") != self._run]
         for line in others:
             uses = self._of(line["law"], line["capacity_nats"])
             if "draw" in line:

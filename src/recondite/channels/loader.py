@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from recondite.channels.per_step import PerStepDataset
 from recondite.channels.protected import Protected, ProtectedDataset
 
 __all__ = ["ProtectedLoader", "protected_loader"]
@@ -63,8 +62,6 @@ def protected_loader(loader: Any, dataset: ProtectedDataset) -> Any:
     # torch forbids setting the data set of a loader, for its samplers might not fit another.
     # These records have the same numbers.
     made.__dict__.update(loader.__dict__, dataset=dataset, _iterator=None)
-    if isinstance(dataset, PerStepDataset):
-        torch_data = sys.modules["torch.utils.data"]
-        if loader.collate_fn is torch_data.default_collate:
-            made.collate_fn = dataset.collate_with(loader.collate_fn) or loader.collate_fn
+    if loader.collate_fn is sys.modules["torch.utils.data"].default_collate:
+        made.collate_fn = dataset.collate_with(loader.collate_fn)
     return made

@@ -9,23 +9,16 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from recondite.channels._items import Features, as_numbers, is_tensor, place_of, stacked
+from recondite.channels._items import add_noise, as_numbers, place_of, stacked
 from recondite.channels._normals import fill_normal, keyed_words
-from recondite.channels.ledger import BudgetSpent, Ledger
+from recondite.channels.ledger import BudgetSpent, Counted
 from recondite.channels.noise import Noise
-from recondite.channels.protected import (
-    Augmentation,
-    ProtectedDataset,
-    add_noise,
-    in_worker,
-)
+from recondite.channels.protected import ProtectedDataset, in_worker
 from recondite.channels.secret import Secret
 
 __all__ = ["Identity", "OnceDataset", "OnceNoise"]
 
 Identity = Callable[[int, Any], Any]
-
-_CHUNK = 1 << 18  # entries of noise drawn at a time: they stay in the cache of a CPU
 
 
 class OnceNoise:
@@ -74,86 +67,48 @@ class OnceNoise:
 
 
 class OnceDataset(ProtectedDataset):
-    """Protected records with `once` noise.
+    """Protected records with `once` noise; what is kept are the noisy copies.
 
     The draw is counted when the set is made, before any record is served.
 
     Args:
-      records: The data set to protect.
-      ledger: Its ledger.
-      features: Where the features are in a record.
-      transform: Applied to noisy features when they are served, or None.
       source: The noise.
-      cached: Whether to keep all noisy copies, from the first use on.
+      *args: As for :class:`ProtectedDataset`.
+      **options: As for :class:`ProtectedDataset`.
     """
 
     noise: ClassVar[str] = "once"
 
     _note = "noise drawn once for each record, from a keyed cryptographic generator"
 
-    def __init__(
-        self,
-        records: Any,
-        ledger: Ledger,
-        features: Features,
-        transform: Augmentation | None,
-        *,
-        source: OnceNoise,
-        cached: bool,
-    ) -> None:
-        super().__init__(records, ledger, features, transform)
+    def __init__(self, source: OnceNoise, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
         self._source: OnceNoise | None = source
-        self._cached = cached
-        self._cache: Any = None
-        self._rest: list[Any] = []
 
     def admit(self, indices: list[Any]) -> list[Any] | None:
-        """Returns the indices as they are, for serving a copy again costs nothing."""
-        return indices if self.ledger.within_budget() else None
+        """Returns the indices, marked: the draw is counted, and serving it again costs nothing."""
+        if not self.ledger.within_budget():
+            return None
+        return [Counted(place_of(index, self._length)) for index in indices]
 
-    def _serve(self, indices: list[Any]) -> list[Any]:
-        places = [place_of(index, self._length) for index in indices]
+    def _admitted(self, indices: list[Any]) -> list[Any]:
         # What an earlier checkpoint or a journal brought in may have spent the budget.
         if self._ledger is not None and not in_worker() and not self._ledger.within_budget():
             raise BudgetSpent(self._ledger.message)
-        self.prepare()
-        if self._cache is not None:
-            items = [self._rest[place] for place in places]
-            return self._finished(items, [self._cache[place] for place in places])
-        items = [self._records[place] for place in places]
-        # One by one: a matrix product rounds differently for batches of different sizes.
-        alone = zip(places, items, strict=True)
-        return self._finished(items, [self._noisy([place], [item])[0] for place, item in alone])
+        return [place_of(index, self._length) for index in indices]
 
-    def prepare(self) -> None:
-        """Draws the noise of all records, where the noisy copies are to be kept.
-
-        From then on the raw records and the secret are not touched. A worker that was given
-        none draws them one by one: it would hold a copy of all for itself.
-        """
-        if not self._cached or self._cache is not None or in_worker():
-            return
-        step = max(1, _CHUNK // self.ledger.channel.dim)
-        rest: list[Any] = []
-        cache: Any = None
-        for start in range(0, self._length, step):
-            places = list(range(start, min(start + step, self._length)))
-            items = [self._records[place] for place in places]
-            noisy = self._noisy(places, items)
-            rest += [self._features.put(item, None) for item in items]
-            if cache is None:
-                cache = _empty_like(noisy, (self._length, *noisy.shape[1:]))
-            cache[start : start + len(places)] = noisy
-        self._rest, self._cache = rest, cache
-        self._records = self._source = None
-
-    def _noisy(self, places: list[int], items: list[Any]) -> Any:
+    def _features_of(self, places: list[int], items: list[Any], *, together: bool) -> Any:
         assert self._source is not None
-        return self._source.added(places, items, [self._features.get(item) for item in items])
+        values = [self._features.get(item) for item in items]
+        if together:
+            return self._source.added(places, items, values)
+        # One by one: a matrix product rounds differently for batches of different sizes.
+        alone = zip(places, items, values, strict=True)
+        return stacked([self._source.added([p], [item], [value])[0] for p, item, value in alone])
 
-
-def _empty_like(batch: Any, shape: tuple[int, ...]) -> Any:
-    return batch.new_empty(shape) if is_tensor(batch) else np.empty(shape, dtype=batch.dtype)
+    def _forget(self) -> None:
+        super()._forget()
+        self._source = None  # and with it the secret
 
 
 def _label(identity: Any) -> bytes:

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recondite.channels._items import Features, as_numbers, is_tensor, stacked
+from recondite.channels._items import add_noise, is_tensor, stacked
 from recondite.channels._normals import Words, fill_normal, fresh_words, keyed_words
-from recondite.channels.ledger import BudgetSpent, Counted, Ledger
+from recondite.channels.ledger import BudgetSpent, Counted
 from recondite.channels.noise import Noise
-from recondite.channels.protected import Augmentation, ProtectedDataset, add_noise, in_worker
+from recondite.channels.protected import ProtectedDataset, in_worker
 
-__all__ = ["Collate", "FreshNoise", "PerStepDataset"]
+__all__ = ["FreshNoise", "PerStepDataset"]
 
 _BLOCK = 1 << 15  # entries of noise drawn at a time
 _LARGE = 1 << 23
@@ -56,33 +55,22 @@ class FreshNoise:
 
 
 class PerStepDataset(ProtectedDataset):
-    """Protected records with `per_step` noise.
+    """Protected records with `per_step` noise; what is kept are the raw records.
 
     Every access is a use: counted here, or by a protected loader before it hands the index to its
     workers. In a worker nothing can be counted, and an index that was not is refused.
 
     Args:
-      records: The data set to protect.
-      ledger: Its ledger.
-      features: Where the features are in a record.
-      transform: Applied to noisy features when they are served, or None.
       source: The noise.
+      *args: As for :class:`ProtectedDataset`.
+      **options: As for :class:`ProtectedDataset`.
     """
 
     noise: ClassVar[str] = "per_step"
 
-    def __init__(
-        self,
-        records: Any,
-        ledger: Ledger,
-        features: Features,
-        transform: Augmentation | None,
-        *,
-        source: FreshNoise,
-    ) -> None:
-        super().__init__(records, ledger, features, transform)
+    def __init__(self, source: FreshNoise, *args: Any, **options: Any) -> None:
+        super().__init__(*args, **options)
         self._source = source
-        self._collate: Any = None
         self._guarantee = source.seed is None
         self._note = "fresh noise for every use, from a cryptographic generator"
         if source.seed is not None:
@@ -93,67 +81,21 @@ class PerStepDataset(ProtectedDataset):
         counted = self.ledger.serve(indices)
         return None if counted is None else [*counted]
 
-    def collate_with(self, collate: Any) -> Collate | None:
-        """Has batches for a loader made by ``collate``, so that noise is added to whole batches.
+    def _admitted(self, indices: list[Any]) -> list[Any]:
+        if all(isinstance(index, Counted) for index in indices):
+            return indices
+        if self._ledger is None or in_worker():
+            raise ValueError(
+                "per_step noise cannot be counted in a worker: protect the loader, not its data set"
+            )
+        counted = self._ledger.serve(indices)
+        if counted is None:
+            raise BudgetSpent(self._ledger.message)
+        return [*counted]
 
-        It must return new tensors. Returns what the loader is to collate with, or None where a
-        transform comes in between.
-        """
-        if self._transform is not None:
-            return None
-        self._collate = collate
-        return Collate(collate)
+    def _features_of(self, places: list[int], items: list[Any], *, together: bool) -> Any:
+        return stacked([self._features.get(item) for item in items])
 
-    def __getitems__(self, indices: Any) -> Any:
-        """Returns several records at once, as the fetcher of torch's loaders asks for them."""
-        places = [*indices]
-        if self._collate is None or not places or not _counted(places):
-            return self._serve(places)
-        batch = self._collate([self._records[int(place)] for place in places])
-        features = self._features.get(batch)
-        as_numbers(features)
-        if not features.is_floating_point():
-            return self._serve(places)
+    def _noised(self, features: Any, places: list[Any]) -> Any:
         self._source.add(features, places[0].served_before)
-        return _Batch(batch)
-
-    def _serve(self, indices: list[Any]) -> list[Any]:
-        places = indices
-        if not _counted(indices):
-            if self._ledger is None or in_worker():
-                raise ValueError(
-                    "per_step noise cannot be counted in a worker: protect the loader instead of "
-                    "its data set"
-                )
-            counted = self._ledger.serve(indices)
-            if counted is None:
-                raise BudgetSpent(self._ledger.message)
-            places = [*counted]
-        if not places:
-            return []
-        items = [self._records[int(place)] for place in places]
-        noisy = stacked([self._features.get(item) for item in items])
-        self._source.add(noisy, places[0].served_before)
-        return self._finished(items, list(noisy))
-
-
-def _counted(indices: list[Any]) -> bool:
-    return all(isinstance(index, Counted) for index in indices)
-
-
-@dataclass(frozen=True)
-class _Batch:
-    """A batch that is collated already."""
-
-    value: Any
-
-
-@dataclass(frozen=True)
-class Collate:
-    """Collates records as ``inner`` does, and leaves a batch that is collated as it is."""
-
-    inner: Any
-
-    def __call__(self, records: Any) -> Any:
-        """Returns the batch."""
-        return records.value if isinstance(records, _Batch) else self.inner(records)
+        return features

@@ -6,18 +6,17 @@ import math
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
+from recondite.channels._items import Features, empty_like, is_tensor, rows_at
+from recondite.channels.ledger import Counted, Ledger
 
-from recondite.channels._items import Features, is_tensor
-from recondite.channels.ledger import Ledger
-
-__all__ = ["Protected", "ProtectedDataset", "add_noise", "in_worker"]
+__all__ = ["Augmentation", "Protected", "ProtectedDataset", "in_worker"]
 
 Augmentation = Callable[[Any], Any]
 
+_CHUNK = 1 << 18  # entries read at a time: they stay in the cache of a CPU
 _LABELS = (
     "not protected: the noise is on the features only, and secret labels add at most "
     "ln(number of classes) nats a record"
@@ -118,6 +117,7 @@ class ProtectedDataset(Protected):
       ledger: Its ledger.
       features: Where the features are in a record.
       transform: Applied to noisy features when they are served, or None.
+      cached: Whether to keep the features of all records in memory, from the first use on.
     """
 
     noise: ClassVar[str]
@@ -126,13 +126,23 @@ class ProtectedDataset(Protected):
     _note = ""
 
     def __init__(
-        self, records: Any, ledger: Ledger, features: Features, transform: Augmentation | None
+        self,
+        records: Any,
+        ledger: Ledger,
+        features: Features,
+        *,
+        transform: Augmentation | None,
+        cached: bool,
     ) -> None:
         self._records = records
         self._ledger: Ledger | None = ledger
         self._features = features
         self._transform = transform
+        self._cached = cached
         self._length = ledger.records
+        self._kept: Any = None
+        self._rest: list[Any] = []
+        self._collate: Any = None
 
     @property
     def _protected(self) -> ProtectedDataset:
@@ -142,48 +152,113 @@ class ProtectedDataset(Protected):
         return self._length
 
     def __getitem__(self, index: Any) -> Any:
-        return self._serve([index])[0]
+        return self._served(self._admitted([index]))[0]
 
     def __getitems__(self, indices: Iterable[Any]) -> Any:
         """Returns several records at once, as the fetcher of torch's loaders asks for them."""
-        return self._serve([*indices])
+        wanted = [*indices]
+        places = self._admitted(wanted)
+        self.prepare()
+        # Only our own loader knows what to do with a batch, and only it marks its indices.
+        ours = all(isinstance(index, Counted) for index in wanted[:1])
+        if not ours or self._collate is None or self._kept is None or not places:
+            return self._served(places)
+        items, noisy = self._fetched(places)
+        batch = noisy if is_tensor(noisy) else self._collate([noisy])[0]
+        whole = self._features.place is None
+        return Batch(batch if whole else self._features.put(self._collate(items), batch))
 
     def prepare(self) -> None:
-        """Does what should be done once, before workers start."""
-        return
+        """Reads all records, where their features are to be kept; from then on none is touched.
+
+        A worker that was given none reads them one by one: it would keep all for itself.
+        """
+        if not self._cached or self._kept is not None or in_worker():
+            return
+        step = max(1, _CHUNK // self.ledger.channel.dim)
+        rest: list[Any] = []
+        kept: Any = None
+        for start in range(0, self._length, step):
+            places = list(range(start, min(start + step, self._length)))
+            items = [self._records[place] for place in places]
+            features = self._features_of(places, items, together=True)
+            # A number in their place, for it has to be collated with the rest.
+            rest += [self._features.put(item, 0) for item in items]
+            if kept is None:
+                kept = empty_like(features, (self._length, *features.shape[1:]))
+            kept[start : start + len(places)] = features
+        self._rest, self._kept = rest, kept
+        self._forget()
+
+    def collate_with(self, collate: Any) -> Any:
+        """Has a loader's batches made from kept features at once; returns its collation for that.
+
+        Args:
+          collate: What the loader collates with: torch's default, which only stacks.
+        """
+        if self._transform is not None:
+            return collate
+        self._collate = collate
+        return Collate(collate)
 
     @abstractmethod
     def admit(self, indices: list[Any]) -> list[Any] | None:
         """Returns indices that may be served, their use counted; None if the budget forbids."""
 
     @abstractmethod
-    def _serve(self, indices: list[Any]) -> list[Any]:
-        """Returns noisy copies of records."""
+    def _admitted(self, indices: list[Any]) -> list[Any]:
+        """Returns the places of indices, admitted if they are not yet."""
 
-    def _finished(self, items: list[Any], noisy: Iterable[Any]) -> list[Any]:
-        """Returns items with noisy features, transformed, in the place of their own."""
+    @abstractmethod
+    def _features_of(self, places: list[int], items: list[Any], *, together: bool) -> Any:
+        """Returns the features to keep of some records, as one new array or tensor."""
+
+    def _noised(self, features: Any, places: list[Any]) -> Any:
+        """Returns features as they are served."""
+        return features
+
+    def _forget(self) -> None:
+        """Lets go of what is not needed once features are kept."""
+        self._records = None
+
+    def _fetched(self, places: list[Any]) -> tuple[list[Any], Any]:
+        if self._kept is not None:
+            items = [self._rest[place] for place in places]
+            return items, self._noised(rows_at(self._kept, places), places)
+        items = [self._records[int(place)] for place in places]
+        return items, self._noised(self._features_of(places, items, together=False), places)
+
+    def _served(self, places: list[Any]) -> list[Any]:
+        if not places:
+            return []
+        self.prepare()
+        items, noisy = self._fetched(places)
+        values = list(noisy)
         if self._transform is not None:
-            # A copy, lest a transform that works in place changes a noisy record that is kept.
-            noisy = [self._transform(value + 0) for value in noisy]
-        return [self._features.put(item, value) for item, value in zip(items, noisy, strict=True)]
+            values = [self._transform(value) for value in values]
+        return [self._features.put(item, value) for item, value in zip(items, values, strict=True)]
 
     def __getstate__(self) -> dict[str, Any]:
         # What a worker gets: the ledger stays where it counts.
         return {**self.__dict__, "_ledger": None}
 
 
-def add_noise(batch: Any, noise: NDArray[Any]) -> Any:
-    """Adds noise (n, d) to n records in place, rounded to their precision first."""
-    shape = tuple(batch.shape)
-    if math.prod(shape[1:]) != noise.shape[1]:
-        raise ValueError(f"records must have {noise.shape[1]} features each, got {shape[1:]}")
-    if is_tensor(batch):
-        import torch  # noqa: PLC0415  (only where tensors came in)
+@dataclass(frozen=True)
+class Batch:
+    """A batch that is collated already."""
 
-        batch += torch.from_numpy(np.ascontiguousarray(noise)).reshape(shape).to(batch)
-    else:
-        batch += noise.reshape(shape).astype(batch.dtype, copy=False)
-    return batch
+    value: Any
+
+
+@dataclass(frozen=True)
+class Collate:
+    """Collates records as ``inner`` does, and leaves a batch that is collated as it is."""
+
+    inner: Any
+
+    def __call__(self, records: Any) -> Any:
+        """Returns the batch."""
+        return records.value if isinstance(records, Batch) else self.inner(records)
 
 
 def in_worker() -> bool:

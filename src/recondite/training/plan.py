@@ -92,12 +92,12 @@ class Plan:
         return _PUBLISHED.get(self.data, ((0.5,), (0.5,)))
 
     def fingerprint(self) -> dict[str, Any]:
-        """Everything a checkpoint must agree with, in plain types."""
-        plain = {
-            key: value for key, value in asdict(self).items() if key not in ("mechanism", "epochs")
-        }
+        """Everything a checkpoint must agree with, in plain types; never the seed itself."""
+        left_out = ("mechanism", "epochs", "seed")
+        plain = {key: value for key, value in asdict(self).items() if key not in left_out}
         return {
             **plain,
+            "simulation": self.seed is not None,
             "mechanism": self.mechanism.name,
             "parameters": self.mechanism.parameters(),
         }
