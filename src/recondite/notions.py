@@ -60,6 +60,21 @@ class Account:
     reasons: dict[str, str] = field(default_factory=dict)
     assumptions: tuple[str, ...] = ()
 
+    def __str__(self) -> str:
+        capacity, information = self.log_bayes_capacity["run"], self.mutual_information["run"]
+        figures = {
+            f"epsilon at delta {self.delta:.3g}": self.epsilon["pld"],
+            "log Bayes' capacity, run (nats)": capacity,
+            "mutual information, run (nats)": information,
+            f"reconstruction success (blind {self.rero['prior']:g})": self.rero["bound"],
+        }
+        lines = [f"{self.mechanism} under {self.schedule} ({self.neighbouring.value}), at most:"]
+        lines += [
+            f"  {name}: {'not defined' if value is None else format(value, '.4g')}"
+            for name, value in figures.items()
+        ]
+        return "\n".join(lines)
+
     def to_dict(self) -> dict[str, Any]:
         """One JSON object; infinite values are the string "inf"."""
         out = {

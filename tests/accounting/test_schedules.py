@@ -162,3 +162,26 @@ def test_bad_input_names_the_argument_in_one_line(make, name):
     with pytest.raises(ValueError, match=name) as caught:
         make()
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "schedule"),
+    [
+        (rc.PartitionedVonMisesFisher(75, dim=150, blocks=10), rc.Poisson(0.032, 32)),
+        (
+            rc.Directional(40, dim=13_700, blocks=(256,) * 50 + (50,) * 15 + (15,) * 10),
+            rc.FixedSize(128, 4_000, 32),
+        ),
+        (rc.Directional(40, dim=13_700, blocks=30), rc.Poisson(0.032, 32)),
+        (rc.VonMisesFisher(1e5, 50), rc.Poisson(0.032, 32)),
+        (rc.Gaussian(0.01), rc.FixedSize(128, 4_000, 32)),
+    ],
+)
+def test_weak_noise_has_a_large_epsilon(mechanism, schedule):
+    """A few participations in a run that hides nothing must cost what they reveal."""
+    run = schedule.composition(mechanism)
+    value = rc.epsilon(mechanism, schedule, 1 / 4_000)
+    chance = 1 - (1 - 0.032) ** 32
+    assert rc.delta(mechanism, schedule, 50.0) >= 0.5 * chance
+    assert value >= 500
+    assert value <= run.supremum

@@ -255,6 +255,25 @@ def test_several_records_cannot_turn_a_direction_further():
     assert mixed.renyi([3.0])[0] == pytest.approx(law.mixture((0.81, 0.19)).renyi([3.0])[0])
 
 
+@pytest.mark.parametrize("blocks", [1, 5, 6, 10, 40])
+@pytest.mark.parametrize("rate", [0.032, 1.0])
+def test_products_lose_no_mass_however_large_their_losses(blocks, rate):
+    """Losses far beyond 745 underflow e^-loss; the mass of P must not go with them."""
+    law = ProductLoss(((SphereLoss(15, 75.0), blocks),)).mixture((1 - rate, rate))
+    pair = law.discretise(0.5)
+    assert pair.p.sum() + pair.p_infinite == pytest.approx(1.0, abs=1e-9)
+    above = pair.p[pair.losses > 1.0].sum() + pair.p_infinite
+    assert above == pytest.approx(rate, rel=1e-3)
+    assert compose_pairs([(pair, 1)]).delta(5.0)[0] == pytest.approx(rate, rel=1e-2)
+
+
+def test_lost_mass_becomes_infinite_loss():
+    pair = SphereLoss(10, 2.0).discretise(0.1)
+    cut = type(pair)(pair.interval, pair.start, 0.5 * pair.p, pair.q, 0.0, 0.0).complete()
+    assert cut.p_infinite == pytest.approx(0.5)
+    assert cut.q.sum() == pytest.approx(1.0)
+
+
 def test_folding_keeps_infinite_losses():
     folded = FoldedLoss(InfiniteLoss().mixture((0.9, 0.1))).discretise(0.1)
     for pair in (folded, folded.reverse()):

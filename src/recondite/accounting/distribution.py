@@ -46,6 +46,9 @@ class LossDistribution:
         inside = np.minimum(index, len(self.losses) - 1)
         gap = np.exp(np.minimum(points - self.losses[inside], 0.0))
         value = np.where(index < len(self.losses), above[inside] - gap * weighted[inside], 0.0)
+        if self.tilt > 0:
+            # Below the window of a tilted law lies mass that this law does not know of.
+            value = np.where(points < self.losses[0], 1.0, value)
         out: Array = np.clip(value + self.extra, 0.0, 1.0)
         return out
 

@@ -11,7 +11,8 @@ inequality and added to δ.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -32,6 +33,7 @@ __all__ = [
 ]
 
 Array = npt.NDArray[np.float64]
+T = TypeVar("T")
 
 _TOLERANCE = 1e-4  # share of ε that discretisation may cost
 _LARGEST = 1 << 24  # cells of a transform
@@ -90,7 +92,7 @@ def _variance(pair: DiscretePair, tilt: float) -> float:
 
 def _best_tilt(pairs: Sequence[tuple[DiscretePair, int]], delta: float) -> float:
     """The exponent that Chernoff's bound picks for δ, refined once."""
-    exponents = np.geomspace(1e-3, 1e6, 37)
+    exponents = np.geomspace(1e-9, 1e6, 61)
     for _ in range(2):
         bound = (_total_cumulants(pairs, exponents) - math.log(delta)) / exponents
         best = int(np.argmin(bound))
@@ -133,6 +135,8 @@ def compose_pairs(
     losses = interval * (first + np.arange(length, dtype=float))
     # Tilted mass e^_LOG_TAIL above the window has P-mass at most scale·e^(-tilt·high) of that.
     left = math.exp(min(0.0, log_scale - tilt * high + _LOG_TAIL))
+    if tilt == 0:
+        left *= 2.0  # what lies below the window
     return LossDistribution(losses, masses, tilt, log_scale, infinite + left)
 
 
@@ -147,10 +151,11 @@ def discretise(
 ) -> list[tuple[DiscretePair, int]]:
     """Every law of the run on one grid, with tails that are negligible against δ."""
     tail = max(1e-300, min(1e-20, 1e-12 * delta) / composition.releases)
-    return [
+    pairs = [
         (law.discretise(interval, tail=tail, pessimistic=pessimistic), count)
         for law, count in composition.parts
     ]
+    return [(pair.complete(), count) for pair, count in pairs] if pessimistic else pairs
 
 
 def _worst_epsilon(pairs: list[tuple[DiscretePair, int]], delta: float) -> float:
@@ -166,7 +171,9 @@ def _solve(composition: Composition, delta: float) -> tuple[float, float]:
     epsilon, interval = bound, 0.0
     while 0 < epsilon < math.inf:
         interval = _interval(composition, epsilon, order)
-        result, interval = _coarsened(composition, interval, delta)
+        result, interval = _feasible(
+            lambda step: _worst_epsilon(discretise(composition, step, delta=delta), delta), interval
+        )
         # An ε far below the guess deserves the finer grid that it would have been given.
         settled, epsilon = result > 0.4 * epsilon, result
         if settled:
@@ -174,11 +181,11 @@ def _solve(composition: Composition, delta: float) -> tuple[float, float]:
     return min(epsilon, bound, composition.supremum), interval
 
 
-def _coarsened(composition: Composition, interval: float, delta: float) -> tuple[float, float]:
-    """The worst ε at this interval, or at the finest larger one that is feasible."""
+def _feasible(compute: Callable[[float], T], interval: float) -> tuple[T, float]:
+    """The result at this interval, or at the finest larger one that memory and time allow."""
     while True:
         try:
-            return _worst_epsilon(discretise(composition, interval, delta=delta), delta), interval
+            return compute(interval), interval
         except GridTooFineError:
             interval *= 4.0
 
@@ -222,30 +229,15 @@ def loss_distributions(composition: Composition) -> tuple[LossDistribution, Loss
 
     Absolute precision about 1e-10 in δ: for whole curves (reconstruction bounds), not for tiny δ.
     """
-    if not math.isfinite(composition.supremum) and not np.isfinite(composition.renyi([1.001])[0]):
-        pairs = discretise(composition, 1.0, delta=1e-12)
-    else:
-        pairs = _fine_pairs(composition)
-    reverse = [(pair.reverse(), count) for pair, count in pairs]
-    return compose_pairs(pairs), compose_pairs(reverse)
+    near_one = float(composition.renyi([1.0001])[0])
+    # A grid whose cost is 0.01% of the variance of the composed loss.
+    interval = min(math.sqrt(2e-3 * near_one / composition.releases), 0.05)
 
+    def both(step: float) -> tuple[LossDistribution, LossDistribution]:
+        pairs = discretise(composition, step, delta=1e-12)
+        return compose_pairs(pairs), compose_pairs([(p.reverse(), n) for p, n in pairs])
 
-def _fine_pairs(composition: Composition) -> list[tuple[DiscretePair, int]]:
-    """Pairs on a grid whose cost is 0.01% of the variance of the composed loss."""
-    variance = 2.0 * float(composition.renyi([1.0001])[0])
-    interval = min(math.sqrt(1e-3 * variance / composition.releases), 0.05)
-    return _feasible(composition, interval, 1e-12)
-
-
-def _feasible(
-    composition: Composition, interval: float, delta: float
-) -> list[tuple[DiscretePair, int]]:
-    """The pairs at this interval, or at the finest larger one that memory allows."""
-    while True:
-        try:
-            return discretise(composition, interval, delta=delta)
-        except GridTooFineError:
-            interval *= 4.0
+    return _feasible(both, interval)[0]
 
 
 def pld_delta(composition: Composition, epsilon: float) -> float:
@@ -258,14 +250,20 @@ def pld_delta(composition: Composition, epsilon: float) -> float:
     near, order = rdp_epsilon(composition, min(rough, 0.01))
     # δ falls by a factor e^order over one unit of ε, so its own precision asks for a finer grid.
     fine = math.sqrt(8e-3 / composition.releases) / order
-    pairs = _feasible(
-        composition, min(_interval(composition, max(near, epsilon), order), fine), rough
-    )
+    interval = min(_interval(composition, max(near, epsilon), order), fine)
+    worst, _ = _feasible(lambda step: _worst_delta(composition, step, epsilon, rough), interval)
+    return min(worst, 1.0)
+
+
+def _worst_delta(composition: Composition, interval: float, epsilon: float, rough: float) -> float:
+    pairs = discretise(composition, interval, delta=rough)
     worst = 0.0
     for side in (pairs, [(pair.reverse(), count) for pair, count in pairs]):
         curve = compose_pairs(side, tilt=_best_tilt(side, rough))
+        if epsilon < curve.losses[0]:
+            curve = compose_pairs(side)  # ε lies in the bulk: no tilt is needed to see it
         worst = max(worst, float(curve.delta(epsilon)[0]))
-    return min(worst, 1.0)
+    return worst
 
 
 def _delta_from_renyi(composition: Composition, epsilon: float) -> float:

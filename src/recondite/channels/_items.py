@@ -81,8 +81,8 @@ def as_numbers(value: Any) -> NDArray[Any]:
     """Returns features, array or tensor, as an array of finite real numbers."""
     if is_tensor(value):
         # The total is quick to take, and finite only if every number is; but it may overflow.
-        known_finite = not value.is_complex() and math.isfinite(value.sum())
         tensor = value.detach().cpu()
+        known_finite = not tensor.is_complex() and math.isfinite(tensor.sum())
         value = tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor
     else:
         known_finite = False
@@ -96,16 +96,15 @@ def as_numbers(value: Any) -> NDArray[Any]:
 
 def stacked(values: list[Any]) -> Any:
     """Returns the features of several records as one new array or tensor, of a floating type."""
-    try:
-        if is_tensor(values[0]):
-            import torch  # noqa: PLC0415  (only where tensors came in)
+    if len({(type(value), value.dtype, tuple(value.shape)) for value in values}) > 1:
+        raise ValueError("records must be of equal shape and type")
+    if is_tensor(values[0]):
+        import torch  # noqa: PLC0415  (only where tensors came in)
 
-            batch = torch.stack(values).detach()
-            as_numbers(batch)
-            return batch if batch.is_floating_point() else batch.to(torch.get_default_dtype())
-        array = np.stack(values)
-    except (RuntimeError, TypeError):
-        raise ValueError("records must be of equal shape and type") from None
+        batch = torch.stack(values).detach()
+        as_numbers(batch)
+        return batch if batch.is_floating_point() else batch.to(torch.get_default_dtype())
+    array = np.stack(values)
     as_numbers(array)
     return array if array.dtype.kind == "f" else array.astype(np.float64)
 

@@ -28,7 +28,8 @@ __all__ = ["Words", "fill_normal", "fresh_words", "keyed_words"]
 Words = Callable[[int], NDArray[np.uint64]]
 
 # Numbers are made a block at a time: large temporary arrays come fresh from the operating system
-# and leave the cache, which costs more than the numbers.
+# and leave the cache, which costs more than the numbers. The size of a block is part of what a
+# key stands for.
 _BLOCK = 1 << 15
 
 

@@ -178,8 +178,10 @@ class Channel:
         >>> from recondite.channels import NaturalChannel
         >>> records = np.random.default_rng(0).standard_normal((50, 4))
         >>> noisy = NaturalChannel.fit(records, capacity=2.0).protect(records)
-        >>> bool((noisy[7] == noisy[7]).all()), noisy.uses, noisy.information()["per_record"]
-        (True, 1, 2.0)
+        >>> bool((noisy[7] == noisy[7]).all()), noisy.uses
+        (True, 1)
+        >>> round(noisy.information()["per_record"], 6)
+        2.0
         """
         from recondite.channels._protect import protect  # noqa: PLC0415  (it builds on this module)
 

@@ -6,9 +6,9 @@ import math
 import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from recondite.channels._batches import Batch, Collate, Columns
 from recondite.channels._items import Features, empty_like, is_tensor, rows_at
 from recondite.channels.ledger import Counted, Ledger
 
@@ -142,6 +142,7 @@ class ProtectedDataset(Protected):
         self._length = ledger.records
         self._kept: Any = None
         self._rest: list[Any] = []
+        self._columns: Columns | None = None
         self._collate: Any = None
 
     @property
@@ -163,10 +164,14 @@ class ProtectedDataset(Protected):
         ours = all(isinstance(index, Counted) for index in wanted[:1])
         if not ours or self._collate is None or self._kept is None or not places:
             return self._served(places)
-        items, noisy = self._fetched(places)
+        noisy = self._noised(rows_at(self._kept, places), places)
         batch = noisy if is_tensor(noisy) else self._collate([noisy])[0]
-        whole = self._features.place is None
-        return Batch(batch if whole else self._features.put(self._collate(items), batch))
+        if self._features.place is None:
+            return Batch(batch)
+        if self._columns is not None:
+            return Batch(self._features.put(self._columns.at(places), batch))
+        rest = self._collate([self._rest[place] for place in places])
+        return Batch(self._features.put(rest, batch))
 
     def prepare(self) -> None:
         """Reads all records, where their features are to be kept; from then on none is touched.
@@ -188,6 +193,8 @@ class ProtectedDataset(Protected):
                 kept = empty_like(features, (self._length, *features.shape[1:]))
             kept[start : start + len(places)] = features
         self._rest, self._kept = rest, kept
+        if self._collate is not None and self._features.place is not None:
+            self._columns = Columns.of(rest, self._collate)
         self._forget()
 
     def collate_with(self, collate: Any) -> Any:
@@ -241,24 +248,6 @@ class ProtectedDataset(Protected):
     def __getstate__(self) -> dict[str, Any]:
         # What a worker gets: the ledger stays where it counts.
         return {**self.__dict__, "_ledger": None}
-
-
-@dataclass(frozen=True)
-class Batch:
-    """A batch that is collated already."""
-
-    value: Any
-
-
-@dataclass(frozen=True)
-class Collate:
-    """Collates records as ``inner`` does, and leaves a batch that is collated as it is."""
-
-    inner: Any
-
-    def __call__(self, records: Any) -> Any:
-        """Returns the batch."""
-        return records.value if isinstance(records, Batch) else self.inner(records)
 
 
 def in_worker() -> bool:

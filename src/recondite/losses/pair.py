@@ -41,6 +41,18 @@ class DiscretePair:
         """The finite losses, ascending."""
         return self.interval * (self.start + np.arange(len(self.p), dtype=float))
 
+    def complete(self) -> DiscretePair:
+        """The same pair with every bit of mass accounted for.
+
+        Rounding is scaled away; mass that underflow or truncation lost goes to infinite loss,
+        where it can only make a bound larger.
+        """
+        lost_p = 1.0 - float(self.p.sum()) - self.p_infinite
+        lost_q = 1.0 - float(self.q.sum()) - self.q_infinite
+        p, p_infinite = _filled(self.p, self.p_infinite, lost_p)
+        q, q_infinite = _filled(self.q, self.q_infinite, lost_q)
+        return DiscretePair(self.interval, self.start, p, q, p_infinite, q_infinite)
+
     def reverse(self) -> DiscretePair:
         """The pair (Q, P): losses change sign."""
         start = -(self.start + len(self.p) - 1)
@@ -68,9 +80,9 @@ class DiscretePair:
         p, q = self.p[positive:], self.q[positive:]
         first = self.start + positive
         if len(p) == 0:
-            rest = np.array([1.0 - self.p_infinite])
+            same = np.array([1.0 - self.p_infinite])
             infinite = self.p_infinite
-            return DiscretePair(self.interval, 0, rest, rest.copy(), infinite, infinite)
+            return DiscretePair(self.interval, 0, same, same.copy(), infinite, infinite)
         gap = np.zeros(first - 1)
         rest = max(0.0, 1.0 - float(p.sum()) - float(q.sum()) - self.p_infinite)
         masses = np.concatenate([q[::-1], gap, [rest], gap, p])
@@ -95,7 +107,10 @@ class DiscretePair:
         with np.errstate(divide="ignore"):
             log_p, log_q = np.log(self.p), np.log(self.q)
         losses = mixed_loss(self.losses, weight)
-        mixed = log_p if weight == 1.0 else log_q + losses
+        mixed = log_p
+        if weight < 1.0:
+            # From both masses: either may have underflowed where the other has not.
+            mixed = np.logaddexp(np.log1p(-weight) + log_q, np.log(weight) + log_p)
         grid = connect_the_dots(losses, mixed, log_q, interval, pessimistic=pessimistic)
         p_infinite = weight * self.p_infinite
         q_finite = self.q_infinite if weight == 1.0 else 0.0
@@ -105,6 +120,12 @@ class DiscretePair:
             mass = np.log(np.array([self.q_infinite]))
             grid = _merge(grid, connect_the_dots(floor, mass + floor, mass, interval))
         return DiscretePair(interval, grid.start, grid.p, grid.q, p_infinite, q_finite)
+
+
+def _filled(masses: Array, infinite: float, lost: float) -> tuple[Array, float]:
+    if abs(lost) < 1e-9 and infinite + lost < 1.0 and masses.any():
+        return masses * ((1.0 - infinite) / float(masses.sum())), infinite
+    return masses, min(1.0, infinite + max(lost, 0.0))
 
 
 def mixed_loss(losses: Array, weight: float) -> Array:

@@ -164,8 +164,8 @@ class Gaussian(Mechanism):
         if self.max_batch_size is None:
             return ()
         return (
-            "batches above the maximum are not cut by dropping records (one record would displace "
-            "another and move the sum twice as far), or the chance of it is paid for in delta",
+            "sums of batches above the maximum are projected onto the ball it spans, and no record is "
+            "dropped (one would displace another and move the sum twice as far)",
         )
 
     def for_batches(self, largest: int) -> Gaussian:

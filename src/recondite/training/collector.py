@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import torch
 from torch import nn
 
@@ -80,6 +82,23 @@ class Collector:
         self.tape.clear()
         return torch.cat([sums[p].reshape(-1) for p in self.parameters])
 
+    def project(self, total: torch.Tensor, bound: Bound, records: int) -> None:
+        """Scales a sum, in place, into the ball that so many bounded gradients can fill.
+
+        Projection onto a ball moves no two sums further apart: the sensitivity stays.
+        """
+        norms = bound.layer_norms()
+        if norms is None:
+            _into_ball([total], records * bound.norm)
+            return
+        places, start = {}, 0
+        for parameter in self.parameters:
+            places[parameter] = total[start : start + parameter.numel()]
+            start += parameter.numel()
+        for layer, norm in zip(self.rules, norms, strict=True):
+            own = [places[p] for p in layer.parameters(recurse=False) if p in places]
+            _into_ball(own, records * norm)
+
     def per_sample(self, rows: int, *, mean: bool) -> torch.Tensor:
         """Every sample's gradient as a row; rows that are not finite are zero."""
         calls = self._calls(rows)
@@ -137,6 +156,15 @@ def _together(layer: nn.Module, rule: LayerRule, entries: list[Entry], rows: int
             if parameter.requires_grad:
                 total[parameter] = parameter.detach().new_zeros((rows, *parameter.shape))
     return total
+
+
+def _into_ball(parts: list[torch.Tensor], radius: float) -> None:
+    if not math.isfinite(radius):
+        return
+    norm = torch.stack([part.norm() for part in parts]).norm()
+    factor = (radius / norm.clamp(min=1e-30)).clamp(max=1.0)
+    for part in parts:
+        part.mul_(factor)
 
 
 def _zeroed(values: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:

@@ -103,7 +103,8 @@ class PrivacyEngine:
           sampling: "poisson" (the default), "shuffled" or "fixed-size" (the default where noise is
             drawn for each record).
           batch_size: The expected batch size, if not the loader's.
-          max_batch_size: Enforced largest batch.
+          max_batch_size: The sum of a larger Poisson batch is projected onto the ball that so
+            many records can fill, which costs no sensitivity.
           physical_batch_size: Largest piece that goes through the model at once.
           loss_reduction: "mean" or "sum", as the training loop computes its loss.
 
@@ -134,6 +135,8 @@ class PrivacyEngine:
         self._refuse_unbounded()
         self._generator = new_generator(collector.parameters[0], self.seed, secure=self.secure)
         self._sum: torch.Tensor | None = None
+        self._records = 0
+        loader.begin = self._begin
         self._limit_steps()
         self._patch(optimizer)
         return module, optimizer, loader
@@ -161,14 +164,8 @@ class PrivacyEngine:
         shapes = tuple(tuple(p.shape) for p in module.parameters() if p.requires_grad)
         setting = Setting(shapes, 1.0, plan.batch_size, plan.max_batch_size)
         sized = mechanism.configured(setting)
-        law = sized.loss(plan.schedule(steps).neighbouring(sized))
-        spare = 0.0
-        if law.together(2) != law:
-            spare = steps * plan.truncation() * (1.0 + math.exp(min(target_epsilon, 700.0)))
-        if spare >= target_delta:
-            raise ValueError("max_batch_size is exceeded too often for target_delta: enlarge it")
         found = calibrate(
-            sized, target_epsilon, "epsilon", plan.schedule(steps), delta=target_delta - spare
+            sized, target_epsilon, "epsilon", plan.schedule(steps), delta=target_delta
         )
         return self.make_private(
             mechanism=mechanism.with_strength(found.value), data_loader=data_loader, **options
@@ -190,7 +187,9 @@ class PrivacyEngine:
         """The schedule of the steps taken, or of so many."""
         if self._loader is None:
             raise ValueError("nothing is private yet: call make_private first")
-        return self._loader.schedule(self.steps if steps is None else steps)
+        if steps is None:
+            return self._loader.schedule(self.steps, self.ledger.epochs)
+        return self._loader.schedule(steps)
 
     def get_epsilon(self, delta: float) -> float:
         """Tight ε of the steps taken, at δ."""
@@ -200,22 +199,17 @@ class PrivacyEngine:
         """Every notion of what was released; options as in :func:`recondite.account`."""
         if self.steps == 0:
             raise ValueError("nothing was released yet: train first")
-        assert self._loader is not None
-        spent = self._truncated(self.steps, delta)
-        result = account(self.mechanism, self.schedule(), delta - spent, **options)
-        notes = list(result.assumptions)
-        if spent:
-            cut = f"batches above {self._loader.max_batch_size} are cut: {spent:.1e} of delta"
-            notes.append(cut)
-        if self.seed is not None:
-            notes.insert(0, SIMULATION)
-        return dataclasses.replace(result, delta=float(delta), assumptions=tuple(notes))
+        result = account(self.mechanism, self.schedule(), delta, **options)
+        if self.seed is None:
+            return result
+        return dataclasses.replace(result, assumptions=(SIMULATION, *result.assumptions))
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint carries: counts and parameters, never a seed or a generator."""
         return {
             "schema_version": 1,
             "steps": self.steps,
+            "epochs": self.ledger.epochs,
             "mechanism": self.mechanism.name,
             "parameters": self.mechanism.parameters(),
             "simulation": self.seed is not None,
@@ -227,7 +221,8 @@ class PrivacyEngine:
         for key in ("mechanism", "parameters"):
             if state[key] != mine[key]:
                 raise ValueError(f"checkpoint has another {key}: {state[key]}, not {mine[key]}")
-        self.ledger.at_least(_validate.at_least("steps", state["steps"], 0))
+        counts = [_validate.at_least(key, state[key], 0) for key in ("steps", "epochs")]
+        self.ledger.at_least(*counts)
 
     def _setting(self) -> Setting:
         assert self._loader is not None
@@ -251,28 +246,8 @@ class PrivacyEngine:
                 "gradients"
             )
 
-    def _truncated(self, steps: int, delta: float) -> float:
-        """The part of δ that pays for Poisson batches above the maximum.
-
-        Cutting a batch may drop another record because this one is there. That changes two
-        records at once, which matters only where two can do more than one.
-        """
-        assert self._loader is not None
-        chance = steps * self._loader.truncation()
-        law = self.mechanism.loss(self.schedule(steps).neighbouring(self.mechanism))
-        if chance == 0.0 or law.together(2) == law:
-            return 0.0
-        rough = tight_epsilon(self.mechanism, self.schedule(steps), delta / 2)
-        spent = chance * (1.0 + math.exp(min(rough, 700.0)))
-        if spent > delta / 2:
-            raise ValueError(
-                "max_batch_size is exceeded too often for this delta: enlarge max_batch_size"
-            )
-        return spent
-
     def _epsilon(self, steps: int, delta: float) -> float:
-        spent = self._truncated(steps, delta)
-        return tight_epsilon(self.mechanism, self.schedule(steps), delta - spent)
+        return tight_epsilon(self.mechanism, self.schedule(steps), delta)
 
     def _limit_steps(self) -> None:
         """The largest number of steps that keeps within ``max_epsilon``."""
@@ -286,6 +261,10 @@ class PrivacyEngine:
             middle = (low + high) // 2
             inside = self._epsilon(middle, self.delta) <= self.max_epsilon
             low, high = (middle, high) if inside else (low, middle)
+        if low == 0:
+            raise ValueError(
+                f"max_epsilon {self.max_epsilon:g} does not allow a single step: add noise"
+            )
         self._allowed = low
         assert self._loader is not None
         self._loader.allowed = lambda: self.steps < low
@@ -295,20 +274,37 @@ class PrivacyEngine:
 
         def step(own: Optimizer, closure: Any = None) -> Any:
             del own
+            loss = None
             if closure is not None:
-                raise ValueError("closure is not supported: a private step needs one backward pass")
-            return original() if self._release() else None
+                with torch.enable_grad():
+                    loss = closure()
+            if self._release():
+                original()
+            return loss
 
         # A bound method, since learning-rate schedulers wrap what they find here.
         optimizer.step = MethodType(step, optimizer)  # type: ignore[method-assign]
+
+    def _begin(self) -> None:
+        """A pass over the records begins; a batch that was broken off is forgotten."""
+        self._sum, self._records = None, 0
+        self._collector.tape.clear()
+        self.ledger.before_epoch()
 
     @torch.no_grad()
     def _release(self) -> bool:
         """Turns the last backward pass into gradients; False while a batch is incomplete."""
         assert self._loader is not None
         draw, collector = self._loader.draw, self._collector
+        if self._loader.handed_out > 1:
+            raise ValueError(
+                "step must follow every batch of the private loader: gradients are not accumulated "
+                "over batches (give physical_batch_size for large ones)"
+            )
+        self._loader.handed_out = 0
         piece = self._piece(draw.rows, draw.keep)
         self._sum = piece if self._sum is None else self._sum + piece
+        self._records += draw.rows if draw.keep else 0
         if not draw.last:
             for parameter in collector.parameters:
                 parameter.grad = None
@@ -317,6 +313,9 @@ class PrivacyEngine:
             raise BudgetSpentError(f"max_epsilon {self.max_epsilon:g} is spent: stop training")
         self.ledger.before_release()
         total, self._sum = self._sum, None
+        records, self._records = self._records, 0
+        if records > self._loader.max_batch_size:
+            collector.project(total, self._bound, self._loader.max_batch_size)
         average = total / self._loader.batch_size
         if self.mechanism.noise_on == "average":
             average = self.mechanism.release(average, self._generator)

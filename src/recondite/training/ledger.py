@@ -23,6 +23,7 @@ class Ledger:
 
     Attributes:
       taken: Steps taken, or that may have been taken.
+      epochs: Passes over the records that were begun.
     """
 
     def __init__(self, path: str | os.PathLike[str] | None = None, block: int = 50) -> None:
@@ -30,13 +31,17 @@ class Ledger:
         self.block = _validate.at_least("block", block, 1)
         self.taken = 0
         self.reserved = 0
+        self.epochs = 0
         if self.path is not None and self.path.exists():
-            self.taken = self.reserved = self._read()
+            self.reserved, self.epochs = self._read()
+            self.taken = self.reserved
 
-    def _read(self) -> int:
+    def _read(self) -> tuple[int, int]:
         assert self.path is not None
         try:
-            return _validate.at_least("steps", json.loads(self.path.read_text())["reserved"], 0)
+            state = json.loads(self.path.read_text())
+            counts = [_validate.at_least(key, state[key], 0) for key in ("reserved", "epochs")]
+            return counts[0], counts[1]
         except (ValueError, KeyError, TypeError) as error:
             raise ValueError(f"ledger {self.path.name} is not readable: {error}") from None
 
@@ -47,11 +52,17 @@ class Ledger:
             self._write()
         self.taken += 1
 
-    def at_least(self, steps: int) -> None:
-        """Takes over a count from elsewhere if it is larger (a checkpoint)."""
-        if steps > self.taken:
-            self.taken = steps
+    def before_epoch(self) -> None:
+        """Must be called before every pass over the records, finished or not."""
+        self.epochs += 1
+        self._write()
+
+    def at_least(self, steps: int, epochs: int = 0) -> None:
+        """Takes over counts from elsewhere where they are larger (a checkpoint)."""
+        if steps > self.taken or epochs > self.epochs:
+            self.taken = max(self.taken, steps)
             self.reserved = max(self.reserved, steps)
+            self.epochs = max(self.epochs, epochs)
             self._write()
 
     def close(self) -> None:
@@ -64,7 +75,7 @@ class Ledger:
             return
         draft = self.path.with_name(self.path.name + ".part")
         with draft.open("w") as file:
-            json.dump({"schema_version": 1, "reserved": self.reserved}, file)
+            json.dump({"schema_version": 1, "reserved": self.reserved, "epochs": self.epochs}, file)
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, self.path)

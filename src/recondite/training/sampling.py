@@ -51,12 +51,14 @@ class PrivateLoader:
     """Iterates over one epoch's worth of private batches.
 
     Guarantee: batches are drawn with operating-system entropy (or the seed given) exactly as the
-    schedule of :meth:`schedule` says. A Poisson batch above ``max_batch_size`` is cut at random;
-    the probability of that is part of the account.
+    schedule of :meth:`schedule` says. A Poisson batch above ``max_batch_size`` is handed out
+    whole: dropping records would let one displace another. The engine projects its sum.
 
     Attributes:
       draw: What the batch handed out last is.
       allowed: Asked before every batch; False ends the epoch.
+      begin: Called when an epoch begins.
+      handed_out: Pieces handed out since the last step.
     """
 
     def __init__(
@@ -93,6 +95,8 @@ class PrivateLoader:
         self._rng: Any = SecureGenerator() if secure else seeded
         self.draw = Draw(0, False, True)
         self.allowed: Callable[[], bool] = lambda: True
+        self.begin: Callable[[], None] = lambda: None
+        self.handed_out = 0
 
     def _default_max(self) -> int:
         if self.sampling == "poisson":
@@ -107,26 +111,19 @@ class PrivateLoader:
     def __len__(self) -> int:
         return math.ceil(self.records / self.batch_size)
 
-    def schedule(self, steps: int) -> Schedule:
+    def schedule(self, steps: int, epochs: int = 0) -> Schedule:
         """The schedule of so many steps.
 
-        A part of a shuffled epoch is accounted as a whole one.
+        Args:
+          steps: Batches that were released.
+          epochs: Passes that were begun: a part of a shuffled one is accounted as a whole.
         """
         if self.sampling == "poisson":
             return Poisson(self.rate, steps)
         if self.sampling == "fixed-size":
             return FixedSize(self.batch_size, self.records, steps)
-        return Shuffled(math.ceil(steps / len(self)), self.batch_size, self.records)
-
-    def truncation(self) -> float:
-        """Probability that one Poisson batch is above the maximum (a bound, Bernstein)."""
-        if self.sampling != "poisson" or self.max_batch_size >= self.records:
-            return 0.0
-        mean = self.records * self.rate
-        over = self.max_batch_size - mean
-        if over <= 0:
-            return 1.0
-        return math.exp(-0.5 * over * over / (mean * (1 - self.rate) + over / 3))
+        whole = max(epochs, math.ceil(steps / len(self)))
+        return Shuffled(whole, self.batch_size, self.records)
 
     def _batches(self) -> Iterator[np.ndarray[Any, np.dtype[np.int64]]]:
         if self.sampling == "shuffled":
@@ -138,10 +135,7 @@ class PrivateLoader:
             if self.sampling == "fixed-size":
                 yield self._rng.choice(self.records, self.batch_size, replace=False)
                 continue
-            chosen = np.flatnonzero(self._rng.random(self.records) < self.rate)
-            if len(chosen) > self.max_batch_size:
-                chosen = self._rng.choice(chosen, self.max_batch_size, replace=False)
-            yield chosen
+            yield np.flatnonzero(self._rng.random(self.records) < self.rate)
 
     def _pieces(self) -> Iterator[tuple[list[int], Draw]]:
         for batch in self._batches():
@@ -169,12 +163,15 @@ class PrivateLoader:
         )
 
     def __iter__(self) -> Iterator[Any]:
+        self.begin()
+        self.handed_out = 0
         planned = list(self._pieces())
         fresh = True
         for batch, (_, draw) in zip(self._fetch(planned), planned, strict=True):
             if fresh and not self.allowed():
                 return  # the budget would be overspent: end the epoch here
             self.draw, fresh = draw, draw.last
+            self.handed_out += 1
             yield batch
 
 

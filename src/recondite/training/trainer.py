@@ -240,6 +240,14 @@ def _resume(
     return int(state["epochs"])
 
 
+def _described(plan: Plan, records: ImageSet, test: ImageSet) -> dict[str, Any]:
+    """What the data are: no path of this machine, and no counts of anybody's classes."""
+    kept = ("name", "records", "shape", "classes", "pixel_scale", "mean", "std")
+    summary = records.summary()
+    described = {key: summary[key] for key in kept}
+    return {**described, "test_records": len(test), "preparation": plan.preparation}
+
+
 def _record(
     plan: Plan,
     records: ImageSet,
@@ -256,11 +264,13 @@ def _record(
         notes.append("pixel statistics come from the training records: not covered by the account")
     if plan.seed is not None:
         notes.insert(0, SIMULATION)
+    if engine.steps < plan.epochs * len(loader) and engine.max_epsilon is not None:
+        notes.append(f"training stopped before epsilon {engine.max_epsilon:g} was exceeded")
     noisy = bool(plan.mechanism.parameter)
     held_out, seen = evaluate(model, test), evaluate(model, records)
     return RunRecord(
         kind="training",
-        data={**records.summary(), "test_records": len(test), "preparation": plan.preparation},
+        data=_described(plan, records, test),
         model={"name": plan.model, "parameters": count_parameters(model), "weights": plan.weights},
         defence={
             "name": plan.mechanism.name,
