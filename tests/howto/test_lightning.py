@@ -33,15 +33,3 @@ def test_checkpoints_carry_the_count(run_page, tmp_path):
     )
     more.fit(again["model"], again["loader"], ckpt_path=path)
     assert again["model"].engine.steps == 40
-
-
-def test_without_the_override_it_is_refused_not_wrong(run_page):
-    names = run_page("lightning.md")
-    cls = names["Classifier"]
-    model = names["model"]
-    del cls.optimizer_step
-    trainer = lightning.Trainer(
-        max_epochs=1, accelerator="cpu", logger=False, enable_checkpointing=False
-    )
-    with pytest.raises(ValueError, match="closure"):
-        trainer.fit(model, names["loader"])

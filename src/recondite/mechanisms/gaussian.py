@@ -164,7 +164,7 @@ class Gaussian(Mechanism):
         if self.max_batch_size is None:
             return ()
         return (
-            "sums of batches above the maximum are projected onto the ball it spans, and no record is "
+            "sums of batches above the maximum are projected onto the ball it spans; no record is "
             "dropped (one would displace another and move the sum twice as far)",
         )
 
