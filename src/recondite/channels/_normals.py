@@ -12,7 +12,6 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
-import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -24,7 +23,7 @@ try:
 except ImportError:  # a Python without OpenSSL
     from os import urandom as random_bytes
 
-__all__ = ["Words", "fill_normal", "fresh_words", "keyed_words", "scratch"]
+__all__ = ["Words", "fill_normal", "fresh_words", "keyed_words"]
 
 Words = Callable[[int], NDArray[np.uint64]]
 
@@ -32,17 +31,6 @@ Words = Callable[[int], NDArray[np.uint64]]
 # and leave the cache, which costs more than the numbers. The size of a block is part of what a
 # key stands for.
 _BLOCK = 1 << 15
-_PIECE = 1 << 12  # words asked of OpenSSL at a time
-_mine = threading.local()
-
-
-def scratch(name: str, count: int, dtype: Any) -> NDArray[Any]:
-    """Returns this thread's array of that name, with whatever is in it."""
-    array = getattr(_mine, name, None)
-    if array is None or array.size < count:
-        array = np.empty(max(count, _BLOCK), dtype=dtype)
-        setattr(_mine, name, array)
-    return np.asarray(array[:count])
 
 
 def keyed_words(key: bytes) -> Words:
@@ -64,11 +52,7 @@ def fresh_words(count: int) -> NDArray[np.uint64]:
     They come from OpenSSL's generator (AES-256 in counter mode, seeded by the operating system,
     and again after a fork), which is twenty times as fast as the operating system itself.
     """
-    out = scratch("words", count, np.uint64)
-    for start in range(0, count, _PIECE):
-        part = out[start : start + _PIECE]
-        part[:] = np.frombuffer(random_bytes(part.nbytes), dtype=np.uint64)
-    return out
+    return np.frombuffer(random_bytes(8 * count), dtype=np.uint64)
 
 
 def fill_normal(words: Words, out: NDArray[Any]) -> None:
@@ -112,17 +96,14 @@ def _fill_single(words: Words, out: NDArray[Any]) -> None:
     half = out.size // 2
     bits = words(half).view(np.uint32)
     # In double precision first: a small radius is the difference of two nearly equal numbers.
-    logs = scratch("logs", half, np.float64)
-    np.copyto(logs, bits[:half])
+    logs = bits[:half].astype(np.float64)
     logs += 0.5
     np.log(logs, out=logs)
     np.subtract(32 * math.log(2), logs, out=logs)
-    radius = scratch("radius", half, np.float32)
-    np.copyto(radius, logs, casting="same_kind")
+    radius = logs.astype(np.float32)
     radius *= np.float32(2)
     np.sqrt(radius, out=radius)
-    angle = scratch("angle", half, np.float32)
-    np.copyto(angle, bits[half:], casting="same_kind")
+    angle = bits[half:].astype(np.float32)
     angle *= np.float32(2 * math.pi * 2.0**-32)
     np.cos(angle, out=out[:half])
     np.sin(angle, out=out[half:])
