@@ -10,6 +10,7 @@ import torch
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, Subset, TensorDataset
 
 from recondite.channels import BudgetSpent, NaturalChannel, Spectrum
+from recondite.channels.protected import in_worker
 
 COUNT = 20
 X = torch.from_numpy(np.random.default_rng(0).standard_normal((COUNT, 2, 3))).float()
@@ -83,14 +84,23 @@ def test_a_data_set_counts_each_access(natural):
     assert protected.uses == 6
 
 
-def test_workers_that_nobody_counts_for_are_refused(natural):
+def test_workers_that_nobody_counts_for_are_refused(natural, monkeypatch):
     protected = natural.protect(DataLoader(SET, batch_size=4), "per_step")
-    with pytest.raises(ValueError, match="cannot be counted in a worker"):
-        list(DataLoader(protected.dataset, batch_size=4, num_workers=1))
-    assert protected.uses == 0
     # Without workers the set of a protected loader counts for itself.
     assert features(DataLoader(protected.dataset, batch_size=4)).shape == X.shape
     assert protected.uses == 1
+    monkeypatch.setattr("recondite.channels.per_step.in_worker", lambda: True)
+    with pytest.raises(ValueError, match="cannot be counted in a worker"):
+        list(DataLoader(protected.dataset, batch_size=4))
+    assert protected.uses == 1
+
+
+def test_a_worker_knows_that_it_is_one():
+    def collate(_):
+        return in_worker()
+
+    assert list(DataLoader(SET, batch_size=COUNT, collate_fn=collate, num_workers=1)) == [True]
+    assert list(DataLoader(SET, batch_size=COUNT, collate_fn=collate)) == [False]
 
 
 def test_a_record_that_a_sampler_repeats_counts_each_time(natural):

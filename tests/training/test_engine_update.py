@@ -44,6 +44,21 @@ class Words(nn.Module):
         return self.head(self.norm(x).mean(1))
 
 
+class Sequence(nn.Module):
+    """Linear layers on sequences, each used once: few positions, then many against the weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.table = nn.Embedding(20, 6)
+        self.wide = nn.Linear(6, 9)
+        self.thin = nn.Linear(9, 1)
+        self.head = nn.Linear(4, 3)
+
+    def forward(self, tokens):
+        x = torch.tanh(self.wide(self.table(tokens)))
+        return self.head(torch.tanh(self.thin(x)).squeeze(-1))
+
+
 def mlp():
     return nn.Sequential(
         nn.Flatten(),
@@ -73,6 +88,7 @@ MODELS = {
     "cnn": (cnn, "image"),
     "words": (Words, "tokens"),
     "recurrent": (Recurrent, "tokens"),
+    "sequence": (Sequence, "tokens"),
 }
 
 
@@ -233,3 +249,31 @@ def test_directional_noise_is_drawn_for_every_record(name, blocks):
     if not empty:  # a block that is zero gets a random direction instead
         assert (update.double() - expected).norm() <= 2e-3 * expected.norm()
     assert torch.isfinite(update).all()
+
+
+@pytest.mark.parametrize("clipping", ["flat", "per-layer"])
+@pytest.mark.parametrize("chunk", [1, 200])
+def test_convolutions_too_large_to_hold_their_gradients(monkeypatch, clipping, chunk):
+    """Norms by patches, in chunks, and sums by a weighted convolution."""
+    monkeypatch.setattr("recondite.training.layers.conv._CHUNK", chunk)
+    model, data = make("cnn")
+    original = copy.deepcopy(model)
+    update, seen, _ = one_step(model, data, clipping, NoNoise(), sampling="shuffled")
+    ((inputs, labels, _),) = seen
+    expected = reference(original, inputs, labels, BOUNDS[clipping]).sum(0) / 12
+    assert (update.double() - expected).norm() <= 1e-5 * expected.norm()
+
+
+@pytest.mark.parametrize("padding", ["same", "valid", 1])
+def test_padding_of_convolutions(monkeypatch, padding):
+    for chunk in (1, 1 << 24):
+        monkeypatch.setattr("recondite.training.layers.conv._CHUNK", chunk)
+        torch.manual_seed(2)
+        net = nn.Sequential(nn.Conv2d(3, 4, 3, padding=padding), nn.Flatten(), nn.LazyLinear(3))
+        data = make("cnn")[1]
+        net(data.tensors[0])
+        original = copy.deepcopy(net)
+        update, seen, _ = one_step(net, data, "flat", NoNoise(), sampling="shuffled")
+        ((inputs, labels, _),) = seen
+        expected = reference(original, inputs, labels, BOUNDS["flat"]).sum(0) / 12
+        assert (update.double() - expected).norm() <= 1e-5 * expected.norm()
