@@ -12,6 +12,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -23,14 +24,14 @@ try:
 except ImportError:  # a Python without OpenSSL
     from os import urandom as random_bytes
 
-__all__ = ["Words", "fill_normal", "fresh_words", "keyed_words"]
+__all__ = ["Words", "fill_normal", "fresh_words", "keyed_words", "scratch"]
 
 Words = Callable[[int], NDArray[np.uint64]]
 
-# Numbers are made a block at a time: large temporary arrays come fresh from the operating system
-# and leave the cache, which costs more than the numbers. The size of a block is part of what a
+# Numbers are made a block at a time, to stay in the cache. The size of a block is part of what a
 # key stands for.
 _BLOCK = 1 << 15
+_mine = threading.local()
 
 
 def keyed_words(key: bytes) -> Words:
@@ -96,16 +97,32 @@ def _fill_single(words: Words, out: NDArray[Any]) -> None:
     half = out.size // 2
     bits = words(half).view(np.uint32)
     # In double precision first: a small radius is the difference of two nearly equal numbers.
-    logs = bits[:half].astype(np.float64)
+    logs = scratch("logs", half, np.float64)
+    np.copyto(logs, bits[:half])
     logs += 0.5
     np.log(logs, out=logs)
     np.subtract(32 * math.log(2), logs, out=logs)
-    radius = logs.astype(np.float32)
+    radius = scratch("radius", half, np.float32)
+    np.copyto(radius, logs, casting="same_kind")
     radius *= np.float32(2)
     np.sqrt(radius, out=radius)
-    angle = bits[half:].astype(np.float32)
+    angle = scratch("angle", half, np.float32)
+    np.copyto(angle, bits[half:], casting="same_kind")
     angle *= np.float32(2 * math.pi * 2.0**-32)
     np.cos(angle, out=out[:half])
     np.sin(angle, out=out[half:])
     out[:half] *= radius
     out[half:] *= radius
+
+
+def scratch(name: str, count: int, dtype: Any) -> NDArray[Any]:
+    """Returns this thread's array of a name, with whatever is in it.
+
+    Memory that is given back after every batch comes fresh from the operating system for the
+    next, and each page of it costs as much as a thousand numbers.
+    """
+    array = getattr(_mine, name, None)
+    if array is None or array.size < count:
+        array = np.empty(max(count, _BLOCK), dtype=dtype)
+        setattr(_mine, name, array)
+    return np.asarray(array[:count])

@@ -157,7 +157,8 @@ class Channel:
             part of a tuple, or the record itself.
           identity: For `once` noise: a function of a record's index and of what ``data`` returns
             for it, to a number, text or bytes that identifies the record. None takes the index,
-            which identifies it within one order of one data set only.
+            which identifies it within one order of one data set only: in another split or order
+            a record would be drawn again, and nothing could count it.
           transform: Applied to the noisy features of each record whenever it is served.
           cache: Whether to keep all features in memory, the noisy ones with `once` noise: read when
             first asked for, after which ``data`` is not touched again. None does so up to 1 GiB.

@@ -5,11 +5,8 @@ from __future__ import annotations
 import hashlib
 from typing import Any, ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from recondite.channels._items import add_noise, is_tensor, stacked
-from recondite.channels._normals import Words, fill_normal, fresh_words, keyed_words
+from recondite.channels._normals import Words, fill_normal, fresh_words, keyed_words, scratch
 from recondite.channels.ledger import BudgetSpent, Counted
 from recondite.channels.noise import Noise
 from recondite.channels.protected import ProtectedDataset, in_worker
@@ -49,9 +46,9 @@ class FreshNoise:
         step = max(1, (_BLOCK if self._noise.along is None else _LARGE) // self._noise.dim)
         for start in range(0, len(batch), step):
             part = batch[start : start + step]
-            rows: NDArray[Any] = np.empty((len(part), self._noise.dim), dtype=self._working)
-            fill_normal(words, rows.reshape(-1))
-            add_noise(part, self._noise.shape(rows))
+            rows = scratch(self._working.__name__, len(part) * self._noise.dim, self._working)
+            fill_normal(words, rows)
+            add_noise(part, self._noise.shape(rows.reshape(len(part), -1)))
 
 
 class PerStepDataset(ProtectedDataset):
