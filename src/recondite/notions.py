@@ -15,6 +15,7 @@ from recondite.accounting.pld import pld_epsilon
 from recondite.accounting.rdp import rdp_epsilon
 from recondite.accounting.schedules import Schedule
 from recondite.leakage.rero import rero
+from recondite.losses.pair import mixed_loss
 from recondite.mechanisms import Mechanism, MetricPrivacy, Neighbouring, UndefinedNotionError
 
 __all__ = ["SCHEMA_VERSION", "Account", "account"]
@@ -183,10 +184,7 @@ def capacity(
     if single is None or mechanism.noise_on == "average":
         return {"per_release": single, "run": None if single is None else schedule.steps * single}
     chances, rate = schedule.participations()
-    if rate == 1.0 or single > 700:
-        run = chances * (single + math.log(rate))
-        return {"per_release": single, "run": max(run, 0.0) if rate == 1.0 else chances * single}
-    return {"per_release": single, "run": chances * math.log1p(rate * math.expm1(single))}
+    return {"per_release": single, "run": chances * float(mixed_loss(np.array([single]), rate)[0])}
 
 
 def information(

@@ -138,10 +138,7 @@ class Shuffled(Schedule):
     def __post_init__(self) -> None:
         for name in ("epochs", "batch_size", "records"):
             object.__setattr__(self, name, _validate.at_least(name, getattr(self, name), 1))
-        if self.batch_size > self.records:
-            raise ValueError(
-                f"batch_size must be at most records ({self.records}), got {self.batch_size}"
-            )
+        _check_batch(self.batch_size, self.records)
 
     @property
     def batches(self) -> int:
@@ -213,10 +210,7 @@ class FixedSize(Schedule):
         for name in ("batch_size", "records"):
             object.__setattr__(self, name, _validate.at_least(name, getattr(self, name), 1))
         self._check_steps()
-        if self.batch_size > self.records:
-            raise ValueError(
-                f"batch_size must be at most records ({self.records}), got {self.batch_size}"
-            )
+        _check_batch(self.batch_size, self.records)
 
     @property
     def rate(self) -> float:
@@ -269,3 +263,8 @@ class FixedSize(Schedule):
             "batch_size": self.batch_size,
             "records": self.records,
         }
+
+
+def _check_batch(batch_size: int, records: int) -> None:
+    if batch_size > records:
+        raise ValueError(f"batch_size must be at most records ({records}), got {batch_size}")
