@@ -22,7 +22,12 @@ LAYERS = [
     {"calibration"},
     {"data"},
     {"models"},
+    {"metrics"},
+    {"attacks"},
     {"training"},
+    {"experiments"},
+    {"report"},
+    {"federated"},
     {"cli", "__main__"},
 ]
 

@@ -80,6 +80,8 @@ _WHERE = {
     ),
     "recondite.training": ("PrivacyEngine",),
 }
+# Parts with names of their own, such as rc.attacks.InvertingGradients; most of them need torch.
+_PARTS = ("attacks", "experiments", "federated", "metrics", "report", "training")
 _HOME = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
@@ -121,6 +123,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name in _PARTS:
+        return import_module(f"recondite.{name}")
     if name not in _HOME:
         raise AttributeError(f"module 'recondite' has no attribute {name!r}")
     value = getattr(import_module(_HOME[name]), name)

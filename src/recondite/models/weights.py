@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from recondite.data.records import needed
 
-__all__ = ["load_weights", "save_weights"]
+__all__ = ["load_weights", "read_tensors", "save_weights", "write_tensors"]
 
 
 def save_weights(model: nn.Module, path: str | os.PathLike[str]) -> None:
@@ -20,13 +20,16 @@ def save_weights(model: nn.Module, path: str | os.PathLike[str]) -> None:
 
     A file that was there is replaced only when the new one is complete.
     """
+    write_tensors(model.state_dict(), path)
+
+
+def write_tensors(tensors: Mapping[str, Tensor], path: str | os.PathLike[str]) -> None:
+    """Writes tensors by name, whole or not at all."""
     library = needed("safetensors.torch", "safetensors")
     target = Path(path)
     # Copies: the format has no tensors that share memory, as tied weights do.
-    tensors = {
-        key: value.detach().cpu().contiguous().clone() for key, value in model.state_dict().items()
-    }
-    content: bytes = library.save(tensors, metadata={"format": "pt"})
+    copies = {key: value.detach().cpu().contiguous().clone() for key, value in tensors.items()}
+    content: bytes = library.save(copies, metadata={"format": "pt"})
     partial: str | None = None
     try:
         handle, partial = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
@@ -54,7 +57,7 @@ def load_weights(model: nn.Module, path: str | os.PathLike[str]) -> nn.Module:
       The model itself.
     """
     source = Path(path)
-    found = _read(source)
+    found = read_tensors(source)
     own: dict[str, Tensor] = model.state_dict()
     missing = [key for key in own if key not in found]
     surplus = [key for key in found if key not in own]
@@ -80,7 +83,9 @@ def _some(keys: Sequence[str]) -> str:
     return keys[0] if len(keys) == 1 else f"{keys[0]} and {len(keys) - 1} more"
 
 
-def _read(path: Path) -> dict[str, Tensor]:
+def read_tensors(source: str | os.PathLike[str]) -> dict[str, Tensor]:
+    """Tensors by name from a safetensors file; other formats, pickles above all, are refused."""
+    path = Path(source)
     library = needed("safetensors.torch", "safetensors")
     error_type: type[Exception] = needed("safetensors", "safetensors").SafetensorError
     try:

@@ -1,0 +1,34 @@
+"""What an attacker really rebuilds: gradient inversion, model inversion, membership inference."""
+
+from recondite.attacks.gradient.adaptive import Adaptive
+from recondite.attacks.gradient.analytic import Analytic
+from recondite.attacks.gradient.base import GradientAttack, Reconstruction
+from recondite.attacks.gradient.bounded import Bounding
+from recondite.attacks.gradient.dlg import DLG, IDLG
+from recondite.attacks.gradient.inverting import InvertingGradients
+from recondite.attacks.gradient.labels import infer_labels
+from recondite.attacks.gradient.mean_image import MeanImage
+from recondite.attacks.gradient.multi_step import MultiStep, update
+from recondite.attacks.gradient.priors import GaussianPrior
+from recondite.attacks.gradient.see_through import SeeThroughGradients
+from recondite.attacks.knowledge import THREATS, Knowledge, ThreatModel
+
+__all__ = [
+    "DLG",
+    "IDLG",
+    "THREATS",
+    "Adaptive",
+    "Analytic",
+    "Bounding",
+    "GaussianPrior",
+    "GradientAttack",
+    "InvertingGradients",
+    "Knowledge",
+    "MeanImage",
+    "MultiStep",
+    "Reconstruction",
+    "SeeThroughGradients",
+    "ThreatModel",
+    "infer_labels",
+    "update",
+]

@@ -1,0 +1,1 @@
+"""Rebuilding records from the gradients they caused."""

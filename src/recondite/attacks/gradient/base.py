@@ -1,0 +1,222 @@
+"""What every gradient attack takes and gives back."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from recondite import _validate
+from recondite.attacks.gradient.victims import Victims
+from recondite.attacks.knowledge import Knowledge
+
+__all__ = ["GradientAttack", "Progress", "Reconstruction"]
+
+Loss = Callable[[Tensor, Tensor], Tensor]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far an attack is.
+
+    Attributes:
+      step: Iterations finished.
+      steps: Iterations planned.
+      loss: Mean over victims of the best matching loss so far.
+    """
+
+    step: int
+    steps: int
+    loss: float
+
+
+@dataclass(frozen=True)
+class Reconstruction:
+    """What an attack rebuilt.
+
+    Attributes:
+      images: (batch, c, h, w) in the scale the model takes; (victims, batch, c, h, w) of many.
+      labels: The labels used or found, (batch,) or (victims, batch); None where there are none.
+      loss: Matching loss of the best attempt; (victims,) of many.
+      agreement: Mean distance per pixel (root mean square) between the best attempt and the
+        others; None with one attempt. An estimate of how sure the attacker can be without the
+        originals: small where attempts from other starts found the same image.
+      interrupted: Whether the attack stopped early: the best so far is kept.
+      steps: Iterations done.
+      seconds: Time taken.
+      notes: What a reader should know.
+    """
+
+    images: Tensor
+    labels: Tensor | None
+    loss: Tensor
+    agreement: Tensor | None = None
+    interrupted: bool = False
+    steps: int = 0
+    seconds: float = 0.0
+    notes: tuple[str, ...] = ()
+
+    def victim(self, index: int) -> Reconstruction:
+        """The part of one victim."""
+        return replace(
+            self,
+            images=self.images[index],
+            labels=None if self.labels is None else self.labels[index],
+            loss=self.loss[index],
+            agreement=None if self.agreement is None else self.agreement[index],
+        )
+
+
+class GradientAttack(ABC):
+    """Rebuilds records from a gradient, as a frozen dataclass of its settings.
+
+    Attributes:
+      name: Its name in commands.
+      needs: What the attacker must know.
+      paper: Where it was published.
+    """
+
+    name: ClassVar[str]
+    needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.MODEL, Knowledge.GRADIENTS})
+    paper: ClassVar[str]
+
+    def reconstruct(
+        self,
+        model: nn.Module,
+        loss_fn: Loss,
+        gradients: Mapping[str, Tensor] | Sequence[Tensor],
+        *,
+        shape: Sequence[int],
+        batch_size: int = 1,
+        labels: Tensor | None = None,
+        bounds: tuple[Any, Any] | None = None,
+        classes: int | None = None,
+        seed: int | None = None,
+        progress: Callable[[Progress], None] | None = None,
+        time_limit: float | None = None,
+    ) -> Reconstruction:
+        """Attacks one gradient.
+
+        Args:
+          model: The network whose gradient leaked, with the weights and in the mode it had.
+          loss_fn: ``loss_fn(logits, labels)``, averaged over the batch as in training.
+          gradients: Keyed by parameter name, or in the order of ``model.named_parameters()``.
+          shape: (c, h, w) of one record.
+          batch_size: Records behind the gradient.
+          labels: (batch,) where the attacker knows them; inferred if not given.
+          bounds: Smallest and largest value of a pixel in the model's scale: numbers, or one
+            per channel. None for no limit.
+          classes: Number of classes; found by running the model if not given.
+          seed: Makes the attack repeatable.
+          progress: Called now and then.
+          time_limit: Seconds after which the best so far is returned.
+        """
+        given = gradients if isinstance(gradients, Mapping) else _named(model, gradients)
+        stacked = {name: value.unsqueeze(0) for name, value in given.items()}
+        result = self.reconstruct_many(
+            model,
+            loss_fn,
+            stacked,
+            shape=shape,
+            batch_size=batch_size,
+            labels=None if labels is None else labels.unsqueeze(0),
+            bounds=bounds,
+            classes=classes,
+            seed=seed,
+            progress=progress,
+            time_limit=time_limit,
+        )
+        return result.victim(0)
+
+    def reconstruct_many(
+        self,
+        model: nn.Module,
+        loss_fn: Loss,
+        gradients: Mapping[str, Tensor],
+        *,
+        shape: Sequence[int],
+        batch_size: int = 1,
+        labels: Tensor | None = None,
+        bounds: tuple[Any, Any] | None = None,
+        classes: int | None = None,
+        weights: Mapping[str, Tensor] | None = None,
+        seed: int | None = None,
+        progress: Callable[[Progress], None] | None = None,
+        time_limit: float | None = None,
+    ) -> Reconstruction:
+        """Attacks many gradients of one architecture in one computation.
+
+        As :meth:`reconstruct`, with a leading axis of victims on every gradient, on ``labels``
+        and on the result. Victims do not influence each other.
+
+        Args:
+          model: As above.
+          loss_fn: As above.
+          gradients: Parameter name to (victims, *parameter).
+          shape: As above.
+          batch_size: As above, the same for all victims.
+          labels: (victims, batch).
+          bounds: As above.
+          classes: As above.
+          weights: Parameter name to (victims, *parameter) where every victim has weights of its
+            own; the model's for all otherwise.
+          seed: As above.
+          progress: As above.
+          time_limit: As above, for all together.
+        """
+        victims = Victims.of(
+            model,
+            loss_fn,
+            gradients,
+            shape=shape,
+            batch_size=batch_size,
+            labels=labels,
+            bounds=bounds,
+            classes=classes,
+            weights=weights,
+            seed=seed,
+        )
+        if time_limit is not None:
+            _validate.positive("time_limit", time_limit)
+        was = {name: module.training for name, module in model.named_modules()}
+        wanted = [parameter.requires_grad for parameter in model.parameters()]
+        try:
+            return self._attack(victims, progress, time_limit)
+        finally:
+            for name, module in model.named_modules():
+                module.training = was[name]
+            for parameter, flag in zip(model.parameters(), wanted, strict=True):
+                parameter.requires_grad_(flag)
+
+    @abstractmethod
+    def _attack(
+        self,
+        victims: Victims,
+        progress: Callable[[Progress], None] | None,
+        time_limit: float | None,
+    ) -> Reconstruction:
+        """Runs on checked input."""
+
+
+def _named(model: nn.Module, gradients: Sequence[Tensor]) -> dict[str, Tensor]:
+    names = [name for name, parameter in model.named_parameters() if parameter.requires_grad]
+    if len(names) != len(gradients):
+        raise ValueError(
+            f"gradients must have {len(names)} tensors, one a trainable parameter, got "
+            f"{len(gradients)}"
+        )
+    return dict(zip(names, gradients, strict=True))
+
+
+def torch_generator(seed: int | None, device: torch.device) -> torch.Generator:
+    """A generator of an attacker's starts: seeded by the system when no seed is given."""
+    generator = torch.Generator(device=device)
+    if seed is None:
+        generator.seed()
+    else:
+        generator.manual_seed(seed)
+    return generator

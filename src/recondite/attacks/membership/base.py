@@ -1,0 +1,216 @@
+"""What all membership attacks share: checked inputs in, a result out."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor, nn
+
+from recondite import _validate
+from recondite.attacks.gradient.base import Progress
+from recondite.attacks.knowledge import Knowledge
+from recondite.attacks.membership.recipe import Recipe
+from recondite.attacks.membership.references import References, Trainer, train_references
+from recondite.attacks.membership.result import GIVEN, INCLUSIONS, MembershipResult
+from recondite.attacks.membership.signals import (
+    FloatArray,
+    LossFunction,
+    Records,
+    check_labels,
+    device_of,
+    logits_of,
+    records_of,
+)
+
+__all__ = ["Case", "Judgement", "MembershipAttack"]
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """Scores of an attack, and which records they are of (None: all)."""
+
+    members: FloatArray
+    nonmembers: FloatArray
+    judged_members: NDArray[np.int64] | None = None
+    judged_nonmembers: NDArray[np.int64] | None = None
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One model under attack. Members and non-members stand one after the other in ``images``."""
+
+    model: nn.Module
+    images: Tensor
+    labels: Tensor
+    members: int
+    loss_fn: LossFunction | None
+    make_model: Callable[[], nn.Module] | None
+    population: tuple[Tensor, Tensor] | None
+    recipe: Recipe | Trainer
+    references: References | None
+    seed: int
+    progress: Callable[[Progress], None] | None
+
+    @property
+    def device(self) -> torch.device:
+        """Where the model is."""
+        return device_of(self.model)
+
+    @cached_property
+    def logits(self) -> Tensor:
+        """The model's logits on all records."""
+        return logits_of(self.model, self.images)
+
+    def split(self, scores: FloatArray, notes: tuple[str, ...] = ()) -> Judgement:
+        """Scores of all records, as a judgement."""
+        return Judgement(scores[: self.members], scores[self.members :], notes=notes)
+
+    def public(self, attack: str) -> tuple[Tensor, Tensor]:
+        """The population, or one line that says it is missing."""
+        if self.population is None:
+            raise ValueError(
+                f"{attack} needs population: records of the same kind that the model was not "
+                "trained on"
+            )
+        return self.population
+
+    def train(
+        self, attack: str, pool: tuple[Tensor, Tensor], count: int, size: int | None = None
+    ) -> References:
+        """Reference models on halves of a pool."""
+        if self.make_model is None:
+            raise ValueError(
+                f"{attack} needs make_model: a function that returns a new, untrained model of "
+                "the victim's kind"
+            )
+        return train_references(
+            self.make_model,
+            *pool,
+            count,
+            self.recipe,
+            loss_fn=self.loss_fn,
+            size=size,
+            seed=self.seed,
+            device=self.device,
+            progress=self.progress,
+        )
+
+    def outside_references(
+        self, attack: str, count: int, size: int | None = None
+    ) -> tuple[References, tuple[str, ...]]:
+        """References that never saw the records in question: given, or trained on the population.
+
+        Returns:
+          The references, and a note if some of the records are in their pool after all.
+        """
+        if self.references is not None:
+            found = self.references
+        else:
+            found = self.train(attack, self.public(attack), count, size)
+        pool = {image.tobytes() for image in found.images.cpu().numpy()}
+        twice = sum(image.tobytes() in pool for image in self.images.cpu().numpy())
+        if not twice:
+            return found, ()
+        return found, (
+            f"{twice} of {len(self.images)} records are also in the population, so some "
+            "references have seen them and the attack is weaker than it could be",
+        )
+
+
+@dataclass(frozen=True)
+class MembershipAttack(ABC):
+    """Tells members of a training set from other records."""
+
+    name: ClassVar[str]
+    needs: ClassVar[frozenset[Knowledge]]
+
+    @abstractmethod
+    def judge(self, case: Case) -> Judgement:
+        """Scores the records of a case; higher is more like a member."""
+
+    def infer(
+        self,
+        model: nn.Module,
+        members: Records,
+        nonmembers: Records,
+        *,
+        loss_fn: LossFunction | None = None,
+        make_model: Callable[[], nn.Module] | None = None,
+        population: Records | None = None,
+        recipe: Recipe | Trainer | None = None,
+        references: References | None = None,
+        inclusion: str = GIVEN,
+        seed: int | None = None,
+        progress: Callable[[Progress], None] | None = None,
+    ) -> MembershipResult:
+        """Scores members and non-members of a model's training set.
+
+        The model is used in evaluation mode and left as it was. The attack never reads which list
+        a record came from, except for the known ones of the white-box attack. Deterministic under
+        a seed on one machine.
+
+        Args:
+          model: The victim: images to logits. The attack runs on its device.
+          members: Records it was trained on: an ``ImageSet`` or (images, labels), in the scale of
+            pixels the model was trained with.
+          nonmembers: Records of the same kind that it was not trained on. If they are of another
+            kind, the attack tells kinds apart, not membership.
+          loss_fn: Loss of (logits, labels) on a batch; by default cross-entropy.
+          make_model: Returns a new, untrained model of the victim's kind.
+          population: Further records of that kind, in none of the two lists.
+          recipe: How the victim was trained, for the references: a :class:`Recipe`, or your own
+            ``train(model, images, labels, seed)`` with the victim's defence.
+          references: References of an earlier call, to use again instead of training.
+          inclusion: ``"coin"`` only if each record was put into the training set by its own fair
+            coin: :meth:`MembershipResult.epsilon_lower` is then a bound.
+          seed: None draws one; the result says which.
+          progress: Called now and then with a :class:`Progress` (step, steps, loss) of training.
+
+        Raises:
+          ValueError: In one line, for what is missing or cannot be used.
+        """
+        start = time.perf_counter()
+        _validate.choice("inclusion", inclusion, INCLUSIONS)
+        seed = secrets.randbelow(2**31) if seed is None else _validate.at_least("seed", seed, 0)
+        ours, others = records_of("members", members), records_of("nonmembers", nonmembers)
+        if ours[0].shape[1:] != others[0].shape[1:]:
+            raise ValueError(
+                "members and nonmembers must have images of one shape, got "
+                f"{tuple(ours[0].shape[1:])} and {tuple(others[0].shape[1:])}"
+            )
+        case = Case(
+            model=model,
+            images=torch.cat([ours[0], others[0].to(ours[0])]),
+            labels=torch.cat([ours[1], others[1].to(ours[1])]),
+            members=len(ours[0]),
+            loss_fn=loss_fn,
+            make_model=make_model,
+            population=None if population is None else records_of("population", population, 4),
+            recipe=Recipe() if recipe is None else recipe,
+            references=references,
+            seed=seed,
+            progress=progress,
+        )
+        check_labels("members and nonmembers", case.logits, case.labels)
+        found = self.judge(case)
+        return MembershipResult(
+            attack=self.name,
+            scores_members=found.members,
+            scores_nonmembers=found.nonmembers,
+            inclusion=inclusion,
+            judged_members=found.judged_members,
+            judged_nonmembers=found.judged_nonmembers,
+            seed=seed,
+            seconds=time.perf_counter() - start,
+            notes=found.notes,
+        )

@@ -1,0 +1,133 @@
+"""What one step of a victim leaks: the gradients that its defence lets out."""
+
+from __future__ import annotations
+
+import copy
+import math
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+
+from recondite.mechanisms import Mechanism, Setting
+from recondite.numerics.random import new_generator
+from recondite.training.bounding import Bound, bound_rule
+from recondite.training.collector import Collector
+
+__all__ = ["configured_for", "leaked_gradients"]
+
+
+def leaked_gradients(
+    model: nn.Module,
+    images: Tensor,
+    labels: Tensor,
+    mechanism: Mechanism | None = None,
+    *,
+    clipping: str = "flat",
+    max_grad_norm: float = 1.0,
+    loss_fn: Callable[[Tensor, Tensor], Tensor] | None = None,
+    seed: int | None = None,
+) -> dict[str, Tensor]:
+    """The releases of many victims, one batch each, bounded and noised as the engine does.
+
+    Args:
+      model: The network before the step; it is not changed.
+      images: (victims, batch, c, h, w).
+      labels: (victims, batch).
+      mechanism: The defence; None for the bare gradient.
+      clipping: How each record's gradient is bounded, as in training.
+      max_grad_norm: The bound.
+      loss_fn: Averaged over the batch; cross-entropy by default.
+      seed: For a repeatable simulation.
+
+    Returns:
+      Parameter name to (victims, *parameter): for directional noise a unit direction, for Gaussian
+      noise the noisy average, as an observer sees them.
+    """
+    loss_fn = loss_fn or nn.functional.cross_entropy
+    if images.ndim != 5 or labels.shape[:2] != images.shape[:2]:
+        raise ValueError(
+            "images must be (victims, batch, c, h, w) and labels (victims, batch), got "
+            f"{tuple(images.shape)} and {tuple(labels.shape)}"
+        )
+    if mechanism is None:
+        return _bare(model, images, labels, loss_fn)
+    own = copy.deepcopy(model).train()
+    collector = Collector(own)
+    bound = bound_rule(clipping, max_grad_norm, len(collector.rules))
+    sized = mechanism.configured(_setting(collector, bound, images.shape[1]))
+    generator = new_generator(collector.parameters[0], seed)
+    flat = []
+    for batch, targets in zip(images, labels, strict=True):
+        with torch.enable_grad():
+            loss_fn(own(batch), targets).backward()  # type: ignore[no-untyped-call]
+        with torch.no_grad():
+            flat.append(_released(collector, bound, sized, len(batch), generator))
+    return _by_name(model, torch.stack(flat))
+
+
+def configured_for(
+    mechanism: Mechanism,
+    model: nn.Module,
+    batch_size: int,
+    *,
+    clipping: str = "flat",
+    max_grad_norm: float = 1.0,
+) -> Mechanism:
+    """The mechanism as it releases a batch of this model: what an adaptive attacker knows."""
+    collector = Collector(copy.deepcopy(model).train())
+    bound = bound_rule(clipping, max_grad_norm, len(collector.rules))
+    return mechanism.configured(_setting(collector, bound, batch_size))
+
+
+def _setting(collector: Collector, bound: Bound, batch_size: int) -> Setting:
+    layer_norms = bound.layer_norms()
+    return Setting(
+        shapes=tuple(tuple(p.shape) for p in collector.parameters),
+        clip_norm=bound.norm if math.isfinite(bound.norm) else 1.0,
+        batch_size=batch_size,
+        max_batch_size=batch_size,
+        layers=collector.layer_sizes if layer_norms else None,
+        layer_norms=layer_norms,
+    )
+
+
+def _released(
+    collector: Collector,
+    bound: Bound,
+    mechanism: Mechanism,
+    rows: int,
+    generator: torch.Generator,
+) -> Tensor:
+    if mechanism.noise_on == "record":
+        out: Tensor = mechanism.release(collector.per_sample(rows, mean=True), generator)
+        return out
+    total = collector.bounded_sum(bound, rows, mean=True, keep=True)
+    released: Tensor = mechanism.release(total / rows, generator)
+    return released
+
+
+def _bare(
+    model: nn.Module,
+    images: Tensor,
+    labels: Tensor,
+    loss_fn: Callable[[Tensor, Tensor], Tensor],
+) -> dict[str, Tensor]:
+    named = {name: p for name, p in model.named_parameters() if p.requires_grad}
+    found: dict[str, list[Tensor]] = {name: [] for name in named}
+    for batch, targets in zip(images, labels, strict=True):
+        with torch.enable_grad():
+            loss = loss_fn(model(batch), targets)
+        for name, value in zip(named, torch.autograd.grad(loss, list(named.values())), strict=True):
+            found[name].append(value)
+    return {name: torch.stack(values) for name, values in found.items()}
+
+
+def _by_name(model: nn.Module, flat: Tensor) -> dict[str, Tensor]:
+    out, start = {}, 0
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            piece = flat[:, start : start + parameter.numel()]
+            out[name] = piece.reshape(len(flat), *parameter.shape)
+            start += parameter.numel()
+    return out
