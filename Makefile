@@ -38,7 +38,7 @@ types: $(VENV)/.ready
 	$(BIN)/mypy
 
 tests: $(VENV)/.ready
-	$(BIN)/python -m pytest --cov --cov-report=term
+	$(BIN)/python -m pytest -n 2 --cov --cov-report=term
 
 wheel: $(VENV)/.ready
 	$(BIN)/python tests/acceptance/try_wheel.py
