@@ -12,7 +12,18 @@ from pathlib import Path
 # Before NumPy is imported: two threads beside a busy neighbour are slower than one.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from benchmarks import accounting, bessel, capacities, channels, commands, sampling, training
+from benchmarks import (
+    accounting,
+    attacks,
+    bessel,
+    capacities,
+    channel_training,
+    channels,
+    commands,
+    comparisons,
+    sampling,
+    training,
+)
 from benchmarks.provenance import provenance, source_digest
 from benchmarks.runner import Benchmark, Settings, run
 from benchmarks.table import print_outcome
@@ -25,6 +36,9 @@ _TOPICS = {
     "channels": channels.BENCHMARKS,
     "commands": commands.BENCHMARKS,
     "training": training.BENCHMARKS,
+    "comparisons": comparisons.BENCHMARKS,
+    "attacks": attacks.BENCHMARKS,
+    "channel-training": channel_training.BENCHMARKS,
 }
 _RESULTS = Path(__file__).resolve().parent / "results" / "latest.json"
 

@@ -23,6 +23,7 @@ _PACKAGES = (
     "dp-accounting",
     "prv-accountant",
     "mpmath",
+    "breaching",
 )
 
 

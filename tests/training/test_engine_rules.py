@@ -527,3 +527,38 @@ def test_evaluation_between_steps_changes_nothing():
         net.train()
         optimizer.step()
     assert engine.steps == 10
+
+
+@pytest.mark.parametrize("sampling", ["shuffled", "fixed-size", "poisson"])
+def test_the_length_of_a_loader_counts_what_it_hands_out(sampling):
+    data = TensorDataset(torch.randn(45, 3), torch.zeros(45))
+    whole = PrivateLoader(DataLoader(data, batch_size=10), sampling=sampling)
+    assert len(whole) == whole.batches == len(list(whole)) == 5
+    cut = PrivateLoader(DataLoader(data, batch_size=10), sampling=sampling, physical_batch_size=3)
+    assert cut.batches == 5
+    if sampling == "poisson":
+        with pytest.raises(TypeError, match=r"loader\.batches"):
+            len(cut)
+        assert len(list(cut)) >= 5
+    else:
+        assert len(cut) == len(list(cut))
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_a_grad_scaler_is_refused_in_one_line():
+    model = nn.Linear(3, 2)
+    data = TensorDataset(torch.randn(20, 3))
+    _, optimizer, loader = PrivacyEngine().make_private(
+        module=model,
+        optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+        data_loader=DataLoader(data, batch_size=5),
+        mechanism=rc.Gaussian(1.0),
+    )
+    scaler = torch.amp.GradScaler("cpu")
+    (inputs,) = next(iter(loader))
+    scaler.scale(model(inputs).square().mean()).backward()
+    with pytest.raises(ValueError, match="bfloat16 autocast") as error:
+        scaler.step(optimizer)
+    assert "\n" not in str(error.value)
+    off = torch.amp.GradScaler("cpu", enabled=False)
+    off.step(optimizer)

@@ -14,6 +14,7 @@ import recondite as rc
 from recondite.cli.main import run
 from recondite.mechanisms.none import NoNoise
 from recondite.models import build, load_weights
+from recondite.training.canary import audit_run
 from recondite.training.plan import Plan
 from recondite.training.trainer import train
 
@@ -32,6 +33,7 @@ KEYS = {
     "notes",
     "created",
     "machine",
+    "audit",
 }
 
 
@@ -202,3 +204,51 @@ def test_command_mistakes_are_one_line(capsys, monkeypatch, tmp_path, extra, wor
     assert captured.out == ""
     assert captured.err.count("\n") == 1
     assert words in captured.err
+
+
+def test_an_audit_stands_beside_the_account_and_stays_below_its_claim(capsys):
+    record, _ = train(plan(rc.VonMisesFisher(100.0), epochs=1, seed=4), audit=True)
+    audit = record.to_dict()["audit"]
+    assert 0 < audit["lower"] <= audit["claim"]
+    assert audit["refuted"] is False
+    assert audit["dim"] == record.model["parameters"]
+    command = [*COMMAND, "--defence", "gaussian", "--epsilon", "8", "--audit", "--seed", "4"]
+    assert run(command) == 0
+    out = capsys.readouterr().out
+    assert "canary audit" in out
+    assert "at least" in out
+    assert "claim" in out
+    with pytest.raises(ValueError, match="audit needs a mechanism with noise"):
+        train(plan(NoNoise()), audit=True)
+
+
+@pytest.mark.parametrize("blocks", ["rows", (13_000, 700), 3])
+def test_an_audit_of_blocks(blocks):
+    mechanism = rc.PartitionedVonMisesFisher(1.0, blocks=blocks)
+    if blocks == (13_000, 700):
+        record, _ = train(plan(mechanism, epochs=1, seed=4), audit=True)
+        audit = record.to_dict()["audit"]
+    else:
+        sized = rc.PartitionedVonMisesFisher(2.0, dim=50, blocks=5)
+        audit = audit_run(mechanism, sized, runs=200, seed=4).to_dict()
+        assert audit["dim"] == 50
+    assert audit["lower"] <= audit["claim"]
+
+
+def test_secure_runs_say_so_and_take_no_seed(capsys):
+    record, _ = train(plan(rc.Gaussian(1.0), epochs=1, secure=True))
+    assert record.defence["secure"] is True
+    with pytest.raises(ValueError, match="secure mode"):
+        plan(rc.Gaussian(1.0), secure=True, seed=1)
+    assert run([*COMMAND, "--defence", "vmf", "--kappa", "75", "--secure", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["defence"]["secure"] is True
+
+
+def test_titles_name_many_blocks_by_their_number(capsys):
+    assert run([*COMMAND, "--defence", "partitioned", "--kappa", "9", "--blocks", "rows"]) == 0
+    assert "blocks 75 (15–256)" in capsys.readouterr().out.splitlines()[0]
+
+
+def test_noise_options_without_noise_are_refused(capsys):
+    assert run([*COMMAND, "--kappa", "9"]) == 2
+    assert "--kappa" in capsys.readouterr().err

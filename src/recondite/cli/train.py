@@ -24,8 +24,10 @@ def register(app: typer.Typer) -> None:
 
 _HELP = """Trains a model with a defence; writes a checkpoint, the weights and a JSON record.
 
-`recondite train --data mnist-5k --model mlp --defence vmf --kappa 75 --epochs 3`
+`recondite train --data mnist-5k --model mlp --defence gaussian --epsilon 3 --epochs 10`
+`recondite train --data mnist-5k --model mlp --defence natural --capacity 100 --epochs 10`
 """
+_CHANNELS = ("natural", "white", "personalized", "minimum-power")
 _NOISE = {
     name: MECHANISM[name]
     for name in ("kappa", "noise_multiplier", "blocks", "max_batch_size", "setting")
@@ -43,7 +45,12 @@ def train(
     ],
     model: Annotated[str, typer.Option("--model", help="Network, or package.module:function.")],
     defence: Annotated[
-        str, typer.Option("--defence", help="none, clip, gaussian, vmf, partitioned, directional.")
+        str,
+        typer.Option(
+            "--defence",
+            help="none, clip, gaussian, vmf, partitioned, directional; or noise on records: "
+            "natural, white, personalized, minimum-power.",
+        ),
     ] = "none",
     epochs: Annotated[int, typer.Option("--epochs")] = 3,
     batch_size: Annotated[int, typer.Option("--batch-size", help="Expected batch size.")] = 128,
@@ -52,8 +59,9 @@ def train(
     momentum: Annotated[float, typer.Option("--momentum")] = 0.0,
     weight_decay: Annotated[float, typer.Option("--weight-decay")] = 0.0,
     clipping: Annotated[
-        str, typer.Option("--clipping", help="flat, per-layer, automatic, psac, scale.")
-    ] = "flat",
+        str | None,
+        typer.Option("--clipping", help="flat (default), per-layer, automatic, psac, scale."),
+    ] = None,
     max_grad_norm: Annotated[float, typer.Option("--max-grad-norm")] = 1.0,
     sampling: Annotated[
         str | None, typer.Option("--sampling", help="poisson, shuffled or fixed-size.")
@@ -64,6 +72,30 @@ def train(
     delta: Annotated[float | None, _number("--delta", "δ (one over the records).")] = None,
     epsilon: Annotated[float | None, _number("--epsilon", "Calibrate noise to this ε.")] = None,
     max_epsilon: Annotated[float | None, _number("--max-epsilon", "Stop before this ε.")] = None,
+    capacity: Annotated[
+        float | None, _number("--capacity", "Channels: nats one noisy copy of a record tells.")
+    ] = None,
+    noise: Annotated[
+        str | None, typer.Option("--noise", help="Channels: once (default) or per_step.")
+    ] = None,
+    channel_data: Annotated[
+        str | None, typer.Option("--channel-data", help="Channels: public data to fit on.")
+    ] = None,
+    beta: Annotated[
+        Path | None, typer.Option("--beta", help="Personalized channel: .npy of weights.")
+    ] = None,
+    max_information: Annotated[
+        float | None, _number("--max-information", "Channels: stop before these nats a record.")
+    ] = None,
+    secret: Annotated[
+        Path | None, typer.Option("--secret", help="Channels: file of the noise's secret.")
+    ] = None,
+    audit: Annotated[
+        bool, typer.Option("--audit", help="Audit the noise with canaries too (seconds).")
+    ] = False,
+    secure: Annotated[
+        bool, typer.Option("--secure", help="Noise from a cryptographic generator: slower.")
+    ] = False,
     prepare: Annotated[
         str | None, typer.Option("--prepare", help="crop16, resize32, …, none.")
     ] = None,
@@ -90,17 +122,21 @@ def train(
     from recondite.training.plan import Plan
     from recondite.training.trainer import train as run
 
+    kind = defence.removesuffix("-channel")
+    channel = kind if kind in _CHANNELS else None
+    if channel is None and noise is not None:
+        raise ValueError("--noise belongs to the channels: leave it out")
     plan = Plan(
         data=data,
         model=model,
-        mechanism=_defence(defence, given, epsilon),
+        mechanism=_defence("none" if channel else defence, given, epsilon),
         epochs=epochs,
         batch_size=batch_size,
         learning_rate=learning_rate,
         optimizer=optimizer,
         momentum=momentum,
         weight_decay=weight_decay,
-        clipping="none" if defence == "none" else clipping,
+        clipping=clipping or ("none" if defence == "none" or channel else "flat"),
         max_grad_norm=max_grad_norm,
         sampling=sampling or ("shuffled" if defence in ("none", "clip") else None),
         max_batch_size=None if given.max_batch_size is None else int(given.max_batch_size),
@@ -111,6 +147,12 @@ def train(
         weights=None if weights is None else str(weights),
         seed=seed,
         device=device,
+        secure=secure,
+        channel=channel,
+        capacity=capacity,
+        channel_noise=noise or "once",
+        channel_data=channel_data,
+        beta=None if beta is None else str(beta),
     )
     with _bar(f"{model} on {data}, {defence}") as update:
         record, _ = run(
@@ -120,6 +162,9 @@ def train(
             delta=delta,
             target_epsilon=epsilon,
             max_epsilon=max_epsilon,
+            max_information=max_information,
+            secret=secret,
+            audit=audit,
             progress=update,
         )
     if as_json:
@@ -132,6 +177,10 @@ def _defence(name: str, given: SimpleNamespace, epsilon: float | None) -> Any:
     from recondite.mechanisms import NoNoise
 
     if name in ("none", "clip"):
+        typed = [option for option, value in vars(given).items() if value]
+        if typed and typed != ["max_batch_size"]:
+            flag = typed[0].replace("setting", "set").replace("_", "-")
+            raise ValueError(f"--{flag} belongs to noise on gradients: leave it out")
         return NoNoise(clip=name == "clip")
     unset = dict.fromkeys(("dim", "clip_norm", "layers", "layer_norms", "batch_size"))
     namespace = SimpleNamespace(**unset, **{**vars(given), "max_batch_size": None})
@@ -159,6 +208,8 @@ def _bar(what: str) -> Iterator[Any]:
 
         def update(now: Any) -> None:
             cost = "" if now.epsilon is None else f"  ε {figure(now.epsilon)}"
+            if now.information is not None:
+                cost = f"  {figure(now.information)} nats a record"
             state = f"loss {now.loss:.3f} (not private){cost}"
             bar.update(task, total=now.steps, completed=now.step, state=state)
 
@@ -175,25 +226,49 @@ def _show(record: dict[str, Any], out: Path | None) -> None:
     if privacy is None:
         rows.append(["ε", "∞", "nothing protects the records"])
     else:
-        rows += [
-            ["ε, tight", figure(privacy["epsilon"]["pld"]), f"at δ = {privacy['delta']:.3g}"],
-            [
-                "log Bayes' capacity",
-                figure(privacy["log_bayes_capacity"]["run"]),
-                "nats, whole run",
-            ],
-            ["mutual information", figure(privacy["mutual_information"]["run"]), "nats, whole run"],
-            [
-                "reconstruction (ReRo)",
-                figure(privacy["rero"]["bound"]),
-                f"where a blind guess has {figure(privacy['rero']['prior'])}",
-            ],
-        ]
+        rows += _costs(privacy)
+    if record["audit"] is not None:
+        rows.append(_audited(record["audit"]))
     defence = record["defence"]
-    settings_text = ", ".join(f"{k} {v}" for k, v in defence["parameters"].items())
+    settings_text = ", ".join(f"{k} {_short(v)}" for k, v in defence["parameters"].items())
     what = f"{record['model']['name']} on {record['data']['name']}"
     title = f"{what}: {defence['name']} ({settings_text})"
     notes = list(record["notes"])
     if out is not None:
-        notes.append(f"written to {out}: record.json, weights.safetensors, ledger.json")
+        ledger = "channel.jsonl" if "information" in (privacy or {}) else "ledger.json"
+        notes.append(f"written to {out}: record.json, weights.safetensors, {ledger}")
     print_table(title, ["quantity", "value", ""], rows, notes, numbers=(1,))
+
+
+def _costs(privacy: dict[str, Any]) -> list[list[str]]:
+    told = privacy.get("information")
+    if told is None:
+        span, tight = "whole run", f"at δ = {privacy['delta']:.3g}"
+    else:
+        draws = "drawn once" if told["noise"] == "once" else f"{told['uses']} uses"
+        span, tight = f"of a record, {draws}", f"at δ = {privacy['delta']:.3g}, worst two records"
+    capacity, information = privacy["log_bayes_capacity"], privacy["mutual_information"]
+    blind = figure(privacy["rero"]["prior"])
+    rows = [
+        ["ε, tight" if told is None else "ε", figure(privacy["epsilon"]["pld"]), tight],
+        ["log Bayes' capacity", figure(capacity["run"]), f"nats, {span}"],
+        ["mutual information", figure(information["run"]), f"nats, {span}"],
+    ]
+    bound = figure(privacy["rero"]["bound"])
+    rows.append(["reconstruction (ReRo)", bound, f"where a blind guess has {blind}"])
+    return rows
+
+
+def _audited(audit: dict[str, Any]) -> list[str]:
+    claim = (
+        f"claim {figure(audit['claim'])}, one full-batch step at δ = {audit['result']['delta']:g}"
+    )
+    verdict = ": REFUTED" if audit["refuted"] else ""
+    return ["canary audit", f"at least {figure(audit['lower'])}", f"{claim}{verdict}"]
+
+
+def _short(value: Any) -> str:
+    """A parameter for a title: long lists by their length."""
+    if isinstance(value, list) and len(value) > 4:
+        return f"{len(value)} ({min(value)}–{max(value)})"
+    return f"{value:.6g}" if isinstance(value, float) else str(value)

@@ -21,6 +21,7 @@ from recondite.mechanisms.partitioned import join_blocks
 from recondite.mechanisms.vmf import log_density, vmf_information
 from recondite.numerics.bessel import bessel_ratio, log_0f1
 from recondite.numerics.sphere import sample_vmf
+from recondite.numerics.sphere_sum import sum_vmf
 
 __all__ = ["Directional"]
 
@@ -97,9 +98,12 @@ class Directional(Mechanism):
 
     def _noised(self, gradients: Any, generator: Any, zero: str, *, average: bool) -> Any:
         sizes = block_sizes(self.gradient_dim(gradients), self.blocks)
-        draws = (
-            sample_vmf(piece, self.kappa, generator, zero=zero) for piece in split(gradients, sizes)
-        )
+        pieces = split(gradients, sizes)
+        if average and gradients.ndim == 2:
+            records = len(gradients)
+            sums = (sum_vmf(piece, self.kappa, generator, zero=zero) for piece in pieces)
+            return join_blocks((total / records for total in sums), sizes)
+        draws = (sample_vmf(piece, self.kappa, generator, zero=zero) for piece in pieces)
         return join_blocks((draw.mean(-2) if average else draw for draw in draws), sizes)
 
     def log_likelihood(self, release: Any, gradient: Any) -> Any:

@@ -36,8 +36,9 @@ class NumpySource:
         """Standard exponential variates, float64."""
         return self.generator.standard_exponential(count)
 
-    def normal_like(self, rows: Any) -> Any:
+    def normal_like(self, rows: Any, out: Any = None) -> Any:
         """Standard normal variates of an array's shape and precision."""
+        del out
         dtype = rows.dtype if rows.dtype in (np.float32, np.float64) else np.float64
         return self.generator.standard_normal(rows.shape, dtype=dtype)
 
@@ -67,10 +68,15 @@ class TorchSource:
         out = self.library.empty(count, dtype=self.library.float64, device=self.device)
         return out.exponential_(generator=self.generator)
 
-    def normal_like(self, rows: Any) -> Any:
-        """Standard normal variates of a tensor's shape and precision."""
-        # empty_like keeps the strides of a broadcast view; a fresh tensor is contiguous.
-        out = self.library.empty(rows.shape, dtype=rows.dtype, device=self.device)
+    def normal_like(self, rows: Any, out: Any = None) -> Any:
+        """Standard normal variates of a tensor's shape and precision.
+
+        ``out`` is what an earlier call returned, to be overwritten where it has the right shape:
+        fresh memory costs more than numbers that stay in the cache.
+        """
+        if out is None or out.shape != rows.shape:
+            # empty_like keeps the strides of a broadcast view; a fresh tensor is contiguous.
+            out = self.library.empty(rows.shape, dtype=rows.dtype, device=self.device)
         return out.normal_(generator=self.generator)
 
     def indices(self, count: int) -> Any:
@@ -105,7 +111,7 @@ def new_generator(like: Any, seed: int | None = None, *, secure: bool = False) -
     Args:
       like: The tensor.
       seed: Makes the noise repeatable, and worthless as protection.
-      secure: Take every bit from the operating system's cryptographic generator instead.
+      secure: Take every bit from a cryptographic generator instead.
     """
     if secure:
         return SecureGenerator()

@@ -18,15 +18,15 @@ import numpy as np
 from recondite.numerics.random import is_torch, random_source
 from recondite.numerics.single import draw_single
 
-__all__ = ["cosines", "sample_vmf"]
+__all__ = ["SINGLE", "SMALL", "cosines", "sample_vmf"]
 
 # Below this dimension a Gaussian vector can lie so close to x that subtracting squared norms
 # would cancel; there the component along x is removed explicitly.
-_SMALL = 256
+SMALL = 256
 # From here on rows are handled one by one on the CPU.
 _WIDE = 4096
 # Up to this dimension one dot product in single precision is as good as sums over chunks.
-_LONG = 65_536
+SINGLE = 65_536
 _CHUNK = 4096
 # Norms whose squares, and whose coordinates' squares, single precision holds at full precision.
 _COMFORT = (1e-12, 1e12)
@@ -87,7 +87,7 @@ def sample_vmf(
         raise ValueError(f"directions must have 2 or more coordinates, got {dim}")
     rows = directions.reshape(-1, dim)
     rows = _at_least_single(rows)
-    if is_torch(rows) and len(rows) == 1 and _SMALL <= dim <= _LONG:
+    if is_torch(rows) and len(rows) == 1 and SMALL <= dim <= SINGLE:
         drawn = draw_single(rows[0], kappa, random_source(rows, generator))
         if drawn is not None:
             return drawn.reshape(directions.shape)
@@ -113,7 +113,7 @@ def sample_vmf(
     noise *= on_noise[:, None]
     if is_torch(noise):
         noise.addcmul_(rows, on_rows[:, None])
-    elif dim < _SMALL:
+    elif dim < SMALL:
         noise += on_rows[:, None] * rows
     else:
         for i in range(len(rows)):  # row by row: no temporary of the size of the input
@@ -128,7 +128,7 @@ def _tangents(source: Any, rows: Any, norms: Any) -> tuple[Any, Any, Any]:
     that made the row gives such): its tangent would be rounding error. Tangent directions do not
     depend on that angle, so their law stays exact.
     """
-    small = rows.shape[-1] < _SMALL
+    small = rows.shape[-1] < SMALL
     limit = 1e-3 if small else 0.1  # sine of the angle; above, never seen in independent draws
     noise = source.normal_like(rows)
     while True:

@@ -62,7 +62,7 @@ class Clip(_Flat):
     """min(1, C/‖g‖): Abadi et al. (2016)."""
 
     def _factor(self, norms: torch.Tensor) -> torch.Tensor:
-        return (self.max_norm / norms.clamp(min=self.max_norm)).clamp(max=1.0)
+        return self.max_norm / norms.clamp(min=self.max_norm)
 
 
 @dataclass(frozen=True)

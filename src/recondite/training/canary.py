@@ -25,12 +25,13 @@ from recondite.auditing import AuditResult, epsilon_lower_bound
 from recondite.mechanisms import Mechanism, Neighbouring
 from recondite.training.engine import PrivacyEngine
 
-__all__ = ["CanaryAudit", "audit_training"]
+__all__ = ["CanaryAudit", "audit_run", "audit_training"]
 
 FloatArray = NDArray[np.float64]
 # Gradients before clipping, in units of the bound: the canary's is clipped; the others' together
 # are far below it, yet give the batch without it the opposite direction.
 _CANARY, _OTHER = 10.0, 1e-3
+_LARGEST = 1 << 14  # parameters of a run that an audit imitates: a thousand releases fit in memory
 
 
 @dataclass(frozen=True)
@@ -41,11 +42,15 @@ class CanaryAudit:
       claim: ε at the audit's δ that the engine claims for a run.
       lower: Lower bound on the true one, at the audit's confidence.
       result: The test that shows it.
+      dim: Parameters of the model that was trained for it.
+      steps: Steps of a run.
     """
 
     claim: float
     lower: float
     result: AuditResult
+    dim: int
+    steps: int
 
     @property
     def refuted(self) -> bool:
@@ -54,7 +59,14 @@ class CanaryAudit:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, ready for JSON."""
-        return {"claim": self.claim, "lower": self.lower, "result": self.result.to_dict()}
+        return {
+            "claim": self.claim,
+            "lower": self.lower,
+            "refuted": self.refuted,
+            "dim": self.dim,
+            "steps": self.steps,
+            "result": self.result.to_dict(),
+        }
 
 
 @dataclass(frozen=True)
@@ -206,7 +218,34 @@ def audit_training(
         ratio = present.log_density(sized, drawn) - absent.log_density(sized, drawn)
         scores.append(ratio.reshape(runs, steps).sum(1))
     result = epsilon_lower_bound(scores[0], scores[1], delta, confidence)
-    return CanaryAudit(epsilon(sized, schedule, delta), result.epsilon, result)
+    return CanaryAudit(epsilon(sized, schedule, delta), result.epsilon, result, dim, steps)
+
+
+def audit_run(
+    mechanism: Mechanism, configured: Mechanism, *, runs: int = 1000, seed: int | None = None
+) -> CanaryAudit:
+    """Audits the noise of a run: its mechanism and strength, one step, the canary in the batch.
+
+    The claim is for that one step at the audit's own δ, not for the run: with more steps or
+    sampling both numbers move together, and one step is what the engine repeats. The model has
+    as many parameters as the run's, up to 16,384 (blocks given by their sizes need all of them).
+
+    Args:
+      mechanism: What the run was given.
+      configured: What the engine made of it: its strength is the one in use, its ``dim`` the
+        model's.
+      runs: As in :func:`audit_training`.
+      seed: As in :func:`audit_training`.
+    """
+    own = configured.required_dim()
+    sized = isinstance(getattr(mechanism, "blocks", None), tuple)
+    strength = getattr(configured, configured.parameter)
+    return audit_training(
+        mechanism.with_strength(strength),
+        runs=runs,
+        dim=own if sized else min(own, _LARGEST),
+        seed=seed,
+    )
 
 
 def _seeds(seed: int | None) -> tuple[int | None, int | None]:

@@ -9,7 +9,7 @@ from torch import nn
 
 from recondite.training.bounding import Bound
 from recondite.training.layers import Grads, LayerRule, rules_for
-from recondite.training.tape import Entry, Tape
+from recondite.training.tape import Entry, Tape, wide
 
 __all__ = ["Collector"]
 
@@ -28,6 +28,7 @@ class Collector:
         for layer, rule in self.rules.items():
             rule.attach(self.tape, layer)
         self.dim = sum(p.numel() for p in self.parameters)
+        self._buffer: torch.Tensor | None = None
 
     @property
     def layer_sizes(self) -> tuple[int, ...]:
@@ -42,6 +43,7 @@ class Collector:
         for layer, rule in self.rules.items():
             rule.detach(layer)
         self.tape.clear()
+        self._buffer = None
 
     def bounded_sum(self, bound: Bound, rows: int, *, mean: bool, keep: bool) -> torch.Tensor:
         """Σ_i factor_i·g_i over the samples of the last backward pass, as one vector.
@@ -66,12 +68,17 @@ class Collector:
             cached[layer] = _together(layer, rule, entries, rows)
             parts = [g.flatten(1).square().sum(1) for g in cached[layer].values()]
             columns.append(torch.stack(parts).sum(0))
-        squared = torch.stack(columns, 1) * scale**2
-        finite = torch.isfinite(squared).all(1)
-        if not bool(finite.all()):
+        squared = torch.stack(columns, 1)
+        if scale != 1.0:
+            squared *= scale**2
+        # One number tells whether all are finite; only where it is not are they looked at.
+        if not math.isfinite(float(squared.sum())):
+            finite = torch.isfinite(squared).all(1)
             self._silence(calls, cached, finite)
             squared = torch.where(finite[:, None], squared, torch.zeros_like(squared))
-        factors = bound.factors(squared) * scale
+        factors = bound.factors(squared)
+        if scale != 1.0:
+            factors = factors * scale
         sums: Grads = {}
         for column, (layer, rule) in enumerate(self.rules.items()):
             weights = factors[:, column]
@@ -100,19 +107,41 @@ class Collector:
             _into_ball(own, records * norm)
 
     def per_sample(self, rows: int, *, mean: bool) -> torch.Tensor:
-        """Every sample's gradient as a row; rows that are not finite are zero."""
+        """Every sample's gradient as a row; rows that are not finite are zero.
+
+        The matrix is the same memory at every call, and holds until the next: fresh memory of that
+        size costs as much as what is computed into it.
+        """
         calls = self._calls(rows)
-        found: Grads = {}
+        flat = self._matrix(rows)
+        places, start = {}, 0
+        for parameter in self.parameters:
+            size = parameter.numel()
+            places[parameter] = flat[:, start : start + size].view(rows, *parameter.shape)
+            start += size
         for layer, rule in self.rules.items():
-            found.update(_together(layer, rule, calls.get(layer, []), rows))
+            entries = calls.get(layer, [])
+            if mean:
+                for entry in entries:
+                    assert entry.backprop is not None
+                    entry.backprop = wide(entry.backprop) * rows
+            if len(entries) == 1:
+                rule.write_per_sample(entries[0], places)
+                continue
+            for parameter, grad in _together(layer, rule, entries, rows).items():
+                places[parameter].copy_(grad)
         self.tape.clear()
-        flat = torch.cat([found[p].reshape(rows, -1) for p in self.parameters], 1)
-        if mean:
-            flat *= rows
-        finite = torch.isfinite(flat).all(1)
-        if not bool(finite.all()):
-            flat[~finite] = 0.0
+        # A sum is finite only if every number is, and quick; it may overflow, so look again.
+        for row in (~torch.isfinite(flat.sum(1))).nonzero().flatten().tolist():
+            if not bool(torch.isfinite(flat[row]).all()):
+                flat[row] = 0.0
         return flat
+
+    def _matrix(self, rows: int) -> torch.Tensor:
+        first = self.parameters[0]
+        if self._buffer is None or len(self._buffer) < rows:
+            self._buffer = torch.empty(rows, self.dim, device=first.device, dtype=wide(first).dtype)
+        return self._buffer[:rows]
 
     def _calls(self, rows: int) -> dict[nn.Module, list[Entry]]:
         calls = self.tape.finished()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-from types import MethodType
 from typing import Any
 
 import torch
@@ -23,6 +22,7 @@ from recondite.numerics.random import new_generator
 from recondite.training.bounding import Bound, bound_rule
 from recondite.training.collector import Collector
 from recondite.training.ledger import Ledger
+from recondite.training.optimizers import check_optimizer, release_first
 from recondite.training.sampling import PrivateLoader
 
 __all__ = ["BudgetSpentError", "PrivacyEngine"]
@@ -127,7 +127,7 @@ class PrivacyEngine:
             secure=self.secure,
         )
         collector = Collector(module)
-        _check_optimizer(optimizer, collector)
+        check_optimizer(optimizer, collector.parameters)
         bound = bound_rule(clipping, max_grad_norm, len(collector.rules))
         self._loader, self._collector, self._bound = loader, collector, bound
         self._mean = loss_reduction == "mean"
@@ -138,7 +138,7 @@ class PrivacyEngine:
         self._records = 0
         loader.begin = self._begin
         self._limit_steps()
-        self._patch(optimizer)
+        release_first(optimizer, self._release)
         return module, optimizer, loader
 
     def make_private_with_epsilon(
@@ -160,7 +160,7 @@ class PrivacyEngine:
             batch_size=options.get("batch_size"),
             max_batch_size=options.get("max_batch_size"),
         )
-        steps = _validate.at_least("epochs", epochs, 1) * len(plan)
+        steps = _validate.at_least("epochs", epochs, 1) * plan.batches
         shapes = tuple(tuple(p.shape) for p in module.parameters() if p.requires_grad)
         setting = Setting(shapes, 1.0, plan.batch_size, plan.max_batch_size)
         sized = mechanism.configured(setting)
@@ -269,22 +269,6 @@ class PrivacyEngine:
         assert self._loader is not None
         self._loader.allowed = lambda: self.steps < low
 
-    def _patch(self, optimizer: Optimizer) -> None:
-        original = optimizer.step
-
-        def step(own: Optimizer, closure: Any = None) -> Any:
-            del own
-            loss = None
-            if closure is not None:
-                with torch.enable_grad():
-                    loss = closure()
-            if self._release():
-                original()
-            return loss
-
-        # A bound method, since learning-rate schedulers wrap what they find here.
-        optimizer.step = MethodType(step, optimizer)  # type: ignore[method-assign]
-
     def _begin(self) -> None:
         """A pass over the records begins; a batch that was broken off is forgotten."""
         self._sum, self._records = None, 0
@@ -316,7 +300,7 @@ class PrivacyEngine:
         records, self._records = self._records, 0
         if records > self._loader.max_batch_size:
             collector.project(total, self._bound, self._loader.max_batch_size)
-        average = total / self._loader.batch_size
+        average = total.div_(self._loader.batch_size)
         if self.mechanism.noise_on == "average":
             average = self.mechanism.release(average, self._generator)
         start = 0
@@ -334,13 +318,3 @@ class PrivacyEngine:
         if not keep:
             return torch.zeros(collector.dim, device=gradients.device, dtype=gradients.dtype)
         return self.mechanism.release(gradients, self._generator) * rows  # type: ignore[no-any-return]
-
-
-def _check_optimizer(optimizer: Optimizer, collector: Collector) -> None:
-    own = {p for group in optimizer.param_groups for p in group["params"] if p.requires_grad}
-    missing = [p for p in collector.parameters if p not in own]
-    if missing or len(own) != len(collector.parameters):
-        raise ValueError(
-            "optimizer must hold exactly the module's trainable parameters: freeze the others with "
-            "requires_grad_(False)"
-        )

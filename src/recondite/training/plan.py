@@ -8,9 +8,10 @@ from typing import Any
 from recondite import _validate
 from recondite.mechanisms import Mechanism
 
-__all__ = ["OPTIMIZERS", "Plan"]
+__all__ = ["CHANNELS", "OPTIMIZERS", "Plan"]
 
 OPTIMIZERS = ("sgd", "adam", "adamw")
+CHANNELS = ("natural", "white", "personalized", "minimum-power")
 # Mean and deviation that others published: constants, so scaling by them reveals nothing.
 _PUBLISHED: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "mnist": ((0.1307,), (0.3081,)),
@@ -47,6 +48,16 @@ class Plan:
       weights: A safetensors file to start from.
       seed: Repeats a run, noise included: a simulation.
       device: cpu or cuda.
+      secure: Noise and batches from a cryptographic generator (noise on gradients only; that of a
+        channel always is).
+      channel: Noise on records instead of gradients: natural, white, personalized or
+        minimum-power. Training is then ordinary training, without clipping.
+      capacity: What one noisy copy of a record may tell of it, in nats.
+      channel_noise: "once", or "per_step" for fresh noise at every use of a record.
+      channel_data: A data set to fit the channel on (its training part); None takes the training
+        records themselves, which the capacity does not cover.
+      beta: For the personalized channel: a .npy file with the weight of each feature; None weighs
+        the centre of images 50 times their border.
     """
 
     data: str
@@ -69,6 +80,12 @@ class Plan:
     weights: str | None = None
     seed: int | None = None
     device: str = "cpu"
+    secure: bool = False
+    channel: str | None = None
+    capacity: float | None = None
+    channel_noise: str = "once"
+    channel_data: str | None = None
+    beta: str | None = None
 
     def __post_init__(self) -> None:
         _validate.at_least("epochs", self.epochs, 1)
@@ -79,6 +96,43 @@ class Plan:
         _validate.choice("optimizer", self.optimizer, OPTIMIZERS)
         if self.optimizer != "sgd" and self.momentum:
             raise ValueError("momentum belongs to sgd: choose --optimizer sgd or leave it out")
+        if self.secure and self.seed is not None:
+            raise ValueError("seed makes noise repeatable: leave it out in secure mode")
+        _validate.choice("channel_noise", self.channel_noise, ("once", "per_step"))
+        self._check_channel()
+
+    def _check_channel(self) -> None:
+        if self.channel is None:
+            for name in ("capacity", "channel_data", "beta"):
+                if getattr(self, name) is not None:
+                    raise ValueError(f"{name} belongs to a channel: give channel too")
+            return
+        _validate.choice("channel", self.channel, CHANNELS)
+        if self.capacity is None:
+            raise ValueError("capacity is needed with a channel: the nats a record may tell")
+        _validate.positive("capacity", self.capacity)
+        if self.beta is not None and self.channel != "personalized":
+            raise ValueError("beta belongs to the personalized channel: leave it out")
+        if self.mechanism.parameter or self.clipping != "none":
+            raise ValueError(
+                "channel puts noise on records, not on gradients: give it the mechanism NoNoise() "
+                'and clipping="none"'
+            )
+        if self.sampling not in (None, "shuffled"):
+            raise ValueError("sampling must be shuffled with a channel: leave it out")
+        if self.max_batch_size is not None or self.physical_batch_size is not None:
+            raise ValueError(
+                "max_batch_size and physical_batch_size are for noise on gradients: leave them out"
+            )
+        if self.secure:
+            raise ValueError("secure is for noise on gradients: a channel always draws securely")
+
+    @property
+    def defence(self) -> str:
+        """What protects, by name: the mechanism, or the channel with its kind."""
+        if self.channel is not None:
+            return f"{self.channel}-channel"
+        return self.mechanism.name
 
     @property
     def preparation(self) -> str | None:

@@ -36,6 +36,7 @@ class RunRecord:
       privacy: The account in every notion; None where nothing protects.
       simulation: Whether the noise followed from a seed: then there is no guarantee.
       notes: What a reader should know.
+      audit: A canary audit of the mechanism as the engine releases it, where one was asked for.
     """
 
     kind: str
@@ -47,6 +48,7 @@ class RunRecord:
     privacy: dict[str, Any] | None
     simulation: bool = False
     notes: tuple[str, ...] = ()
+    audit: dict[str, Any] | None = None
     created: str = field(
         default_factory=lambda: datetime.now(timezone.utc).isoformat(timespec="seconds")
     )

@@ -108,8 +108,29 @@ class PrivateLoader:
         """Expected share of the records in a batch."""
         return self.batch_size / self.records
 
-    def __len__(self) -> int:
+    @property
+    def batches(self) -> int:
+        """Batches of an epoch: steps of the optimizer, whatever the pieces."""
         return math.ceil(self.records / self.batch_size)
+
+    def __len__(self) -> int:
+        """How many pieces an epoch hands out: batches, unless they are cut.
+
+        Raises:
+          TypeError: Poisson batches that are cut: their pieces cannot be known in advance. Loops
+            that ask for a length then go on until the loader ends, as they must.
+        """
+        size = self.physical_batch_size
+        if size is None:
+            return self.batches
+        if self.sampling == "poisson":
+            raise TypeError(
+                "the number of pieces of Poisson batches is random: loader.batches counts batches"
+            )
+        whole, rest = divmod(self.records, self.batch_size)
+        if self.sampling == "fixed-size":
+            whole, rest = self.batches, 0
+        return whole * math.ceil(self.batch_size / size) + math.ceil(rest / size)
 
     def schedule(self, steps: int, epochs: int = 0) -> Schedule:
         """The schedule of so many steps.
@@ -122,7 +143,7 @@ class PrivateLoader:
             return Poisson(self.rate, steps)
         if self.sampling == "fixed-size":
             return FixedSize(self.batch_size, self.records, steps)
-        whole = max(epochs, math.ceil(steps / len(self)))
+        whole = max(epochs, math.ceil(steps / self.batches))
         return Shuffled(whole, self.batch_size, self.records)
 
     def _batches(self) -> Iterator[np.ndarray[Any, np.dtype[np.int64]]]:
@@ -131,7 +152,7 @@ class PrivateLoader:
             for start in range(0, self.records, self.batch_size):
                 yield order[start : start + self.batch_size]
             return
-        for _ in range(len(self)):
+        for _ in range(self.batches):
             if self.sampling == "fixed-size":
                 yield self._rng.choice(self.records, self.batch_size, replace=False)
                 continue

@@ -37,6 +37,11 @@ class LayerRule(ABC):
     def per_sample(self, entry: Entry) -> Grads:
         """Every sample's gradient, stacked on the first axis, by parameter."""
 
+    def write_per_sample(self, entry: Entry, places: Grads) -> None:
+        """As ``per_sample``, into tensors of the right shape: views of one matrix."""
+        for parameter, gradient in self.per_sample(entry).items():
+            places[parameter].copy_(gradient)
+
     def detach(self, layer: nn.Module) -> None:
         """Gives the layer its own forward function back."""
         layer.__dict__.pop("forward", None)

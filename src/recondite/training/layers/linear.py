@@ -77,6 +77,18 @@ class LinearRule(LayerRule):
             out[bias] = b.sum(1)
         return out
 
+    def write_per_sample(self, entry: Entry, places: Grads) -> None:
+        """Outer products, without a copy."""
+        a, b = _flat(entry)
+        weight, bias = trainable(entry.layer, "weight"), trainable(entry.layer, "bias")
+        if a.dim() != 2:
+            super().write_per_sample(entry, places)
+            return
+        if weight is not None:
+            torch.mul(b[:, :, None], a[:, None, :], out=places[weight])
+        if bias is not None:
+            places[bias].copy_(b)
+
 
 def _flat(entry: Entry) -> tuple[torch.Tensor, torch.Tensor]:
     """Activation and backprop in single precision, with one axis of positions at most."""

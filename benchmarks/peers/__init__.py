@@ -1,0 +1,1 @@
+"""Drivers of other people's programs: they call them, and hold none of their code."""

@@ -1,0 +1,59 @@
+"""Channels by name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recondite import _validate as check
+from recondite.channels.base import Channel
+from recondite.channels.minimum_power import MinimumPowerChannel
+from recondite.channels.natural import NaturalChannel
+from recondite.channels.personalized import PersonalizedChannel
+from recondite.channels.white import WhiteChannel
+
+__all__ = ["CHANNELS", "centre_weights", "fit"]
+
+CHANNELS: dict[str, Any] = {
+    "natural": NaturalChannel,
+    "white": WhiteChannel,
+    "personalized": PersonalizedChannel,
+    "minimum-power": MinimumPowerChannel,
+}
+
+
+def fit(name: str, records: Any, capacity: float, *, beta: Any = None) -> Channel:
+    """Returns a fitted channel.
+
+    Args:
+      name: natural, white, personalized or minimum-power.
+      records: The records, as in :meth:`Spectrum.of`.
+      capacity: What one noisy copy of a record may tell of it, in nats.
+      beta: For the personalized channel: the weight of each feature.
+    """
+    kind = CHANNELS[check.choice("channel", name, tuple(CHANNELS))]
+    options = {} if beta is None else {"beta": beta}
+    if beta is None and name == "personalized":
+        raise ValueError("beta is needed for the personalized channel: a weight for each feature")
+    if beta is not None and name != "personalized":
+        raise ValueError("beta belongs to the personalized channel: leave it out")
+    fitted: Channel = kind.fit(records, capacity=capacity, **options)
+    return fitted
+
+
+def centre_weights(shape: tuple[int, int, int], ratio: float = 50.0) -> NDArray[np.float64]:
+    """Weights for images: ``ratio`` in the middle half of rows and columns, 1 around it.
+
+    The same for every colour, as the position-based weights of Tan et al. (2024), which have
+    the same ratio around the eyes of a face.
+
+    >>> centre_weights((1, 4, 4), 2.0)[0].tolist()[1]
+    [1.0, 2.0, 2.0, 1.0]
+    """
+    channels, height, width = shape
+    weights = np.ones((channels, height, width))
+    rows, columns = (slice(side // 4, side - side // 4) for side in (height, width))
+    weights[:, rows, columns] = check.positive("ratio", ratio)
+    return weights

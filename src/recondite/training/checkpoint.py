@@ -1,0 +1,50 @@
+"""Checkpoints of a run: written whole or not at all, and refused where they are another run's."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from recondite.training.plan import Plan
+
+__all__ = ["resume", "save", "unfinished"]
+
+
+def unfinished(out: str | os.PathLike[str] | None) -> Path | None:
+    """The folder of a run, made if missing; refused where it holds a finished one.
+
+    To be asked before anything is drawn or counted: what a refused run spends would stay counted.
+    """
+    if out is None:
+        return None
+    folder = Path(out)
+    if (folder / "record.json").exists():
+        raise ValueError(f"out {folder.name} holds a finished run: choose another folder")
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def save(folder: Path, plan: Plan, epochs: int, parts: dict[str, Any]) -> None:
+    """Writes the state of each part after so many epochs."""
+    draft = folder / "checkpoint.pt.part"
+    states = {name: part.state_dict() for name, part in parts.items()}
+    torch.save({"plan": plan.fingerprint(), "epochs": epochs, **states}, draft)
+    os.replace(draft, folder / "checkpoint.pt")
+
+
+def resume(folder: Path | None, plan: Plan, parts: dict[str, Any]) -> int:
+    """Loads the state of each part; returns the epochs that the checkpoint has behind it."""
+    if folder is None:
+        return 0
+    path = folder / "checkpoint.pt"
+    if not path.exists():
+        return 0
+    state = torch.load(path, weights_only=True, map_location=plan.device)
+    if state["plan"] != plan.fingerprint():
+        raise ValueError(f"out {folder.name} holds another run's checkpoint: choose another folder")
+    for name, part in parts.items():
+        part.load_state_dict(state[name])
+    return int(state["epochs"])

@@ -1,0 +1,87 @@
+"""From a plan to data, a model and an optimizer; and what of them a record says."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import torch
+from torch import nn
+
+from recondite.data import ImageSet, load
+from recondite.models import resolve
+from recondite.training.plan import Plan
+
+__all__ = ["build_model", "build_optimizer", "described", "evaluate", "load_records", "results"]
+
+
+def load_records(plan: Plan, data_dir: str | os.PathLike[str] | None) -> tuple[ImageSet, ImageSet]:
+    """The training and the test records, scaled, on the plan's device."""
+    sets = [
+        load(plan.data, split, directory=data_dir, prepare=plan.preparation)
+        for split in ("train", "test")
+    ]
+    mean, std = sets[0].statistics() if plan.standardise else plan.pixel_scale()
+    first, second = (part.normalised(mean, std).to(plan.device) for part in sets)
+    return first, second
+
+
+def build_model(plan: Plan, records: ImageSet) -> nn.Module:
+    """The network, in training mode."""
+    model = resolve(
+        plan.model,
+        records.shape,
+        len(records.classes),
+        norm=plan.norm,
+        seed=plan.seed,
+        weights=plan.weights,
+    ).to(plan.device)
+    return model.train()
+
+
+def build_optimizer(plan: Plan, model: nn.Module) -> torch.optim.Optimizer:
+    """The optimizer over the trainable parameters."""
+    parameters = [p for p in model.parameters() if p.requires_grad]
+    options: dict[str, Any] = {"lr": plan.learning_rate, "weight_decay": plan.weight_decay}
+    if plan.optimizer == "sgd":
+        return torch.optim.SGD(parameters, momentum=plan.momentum, **options)
+    kind = torch.optim.Adam if plan.optimizer == "adam" else torch.optim.AdamW
+    return kind(parameters, **options)
+
+
+@torch.no_grad()
+def evaluate(model: nn.Module, records: ImageSet, batch: int = 1024) -> dict[str, float]:
+    """Accuracy and loss, in evaluation mode. Not private."""
+    training = model.training
+    model.eval()
+    right, loss = 0, 0.0
+    for start in range(0, len(records), batch):
+        images, labels = (
+            records.images[start : start + batch],
+            records.labels[start : start + batch],
+        )
+        logits = model(images)
+        right += int((logits.argmax(1) == labels).sum())
+        loss += float(nn.functional.cross_entropy(logits, labels, reduction="sum"))
+    model.train(training)
+    return {"accuracy": right / len(records), "loss": loss / len(records)}
+
+
+def results(model: nn.Module, records: ImageSet, test: ImageSet, loss: float) -> dict[str, Any]:
+    """How the model does, as a record says it. Not private."""
+    held_out, seen = evaluate(model, test), evaluate(model, records)
+    return {
+        "test_accuracy": held_out["accuracy"],
+        "test_loss": held_out["loss"],
+        "train_accuracy": seen["accuracy"],
+        "train_loss": seen["loss"],
+        "last_epoch_loss": loss,
+    }
+
+
+def described(plan: Plan, records: ImageSet, test: ImageSet) -> dict[str, Any]:
+    """What the data are: no path of this machine, and no counts of anybody's classes."""
+    kept = ("name", "records", "shape", "classes", "pixel_scale", "mean", "std")
+    summary = records.summary()
+    known = {key: summary[key] for key in kept}
+    return {**known, "test_records": len(test), "preparation": plan.preparation}
