@@ -103,8 +103,9 @@ def psnr(images: Tensor, originals: Tensor, *, data_range: float = 1.0) -> Tenso
 def ssim(images: Tensor, originals: Tensor, *, data_range: float = 1.0) -> Tensor:
     """Structural similarity of each image, (n,), by torchmetrics.
 
-    Gaussian window of deviation 1.5 and side 11, or the largest odd side that fits a smaller
-    image; constants 0.01 and 0.03 of ``data_range``.
+    Gaussian window of deviation 1.5 and side 11 around every pixel, the image mirrored at its
+    edges; a smaller image gets the largest odd side that fits, 2r + 1, with deviation
+    (r + 0.25)/3.5. Constants 0.01 and 0.03 of ``data_range``.
     """
     from torchmetrics.functional.image import (  # noqa: PLC0415
         structural_similarity_index_measure,
@@ -114,11 +115,16 @@ def ssim(images: Tensor, originals: Tensor, *, data_range: float = 1.0) -> Tenso
     radius = window_for(originals) // 2
     # torchmetrics derives the window from the deviation: int(3.5·deviation + 0.5) each side.
     deviation = _SIGMA if 2 * radius + 1 == _WINDOW else (radius + 0.25) / 3.5
+    # In float64: variances of flat regions are differences that float32 cannot hold.
     found = structural_similarity_index_measure(
-        images, originals, sigma=deviation, data_range=float(data_range), reduction="none"
+        images.double(),
+        originals.double(),
+        sigma=deviation,
+        data_range=float(data_range),
+        reduction="none",
     )
     assert isinstance(found, Tensor)
-    return found.reshape(len(images))
+    return found.reshape(len(images)).float()
 
 
 def window_for(images: Tensor) -> int:
@@ -134,7 +140,11 @@ def match_order(images: Tensor, originals: Tensor) -> Tensor:
     """
     images, originals = _checked(images, originals)
     rows, columns = (part.flatten(1).double() for part in (originals, images))
-    cost = torch.cdist(rows, columns).square().nan_to_num(nan=1e30, posinf=1e30).clamp(max=1e30)
+    cost = torch.cdist(rows, columns).square()
+    # A broken image goes where it costs the others nothing.
+    usable = torch.isfinite(cost)
+    most = float(cost[usable].max()) if bool(usable.any()) else 0.0
+    cost = torch.where(usable, cost, (len(cost) + 1) * most + 1.0)
     _, order = linear_sum_assignment(cost.cpu().numpy())
     return torch.as_tensor(order)
 

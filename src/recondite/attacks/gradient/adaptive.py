@@ -44,7 +44,10 @@ class Adaptive(GradientAttack):
       steps: Iterations.
       restarts: Attempts a victim.
       learning_rate: Of Adam: in units of the prior's coefficients, or of pixels.
-      total_variation: Weight of smoothness without a prior.
+      total_variation: Weight of smoothness beside the cosine, without a prior.
+      smoothness: Weight of smoothness beside a likelihood, without a prior, in nats: the inverse
+        scale of a Laplace law on every difference of neighbouring pixels. Assumption: 1, which is
+        far wider than what real images show, so that a weak noise is not smoothed away.
     """
 
     name: ClassVar[str] = "adaptive"
@@ -61,12 +64,14 @@ class Adaptive(GradientAttack):
     restarts: int = 1
     learning_rate: float = 0.05
     total_variation: float = 1e-4
+    smoothness: float = 1.0
 
     def __post_init__(self) -> None:
         _validate.at_least("steps", self.steps, 1)
         _validate.at_least("restarts", self.restarts, 1)
         _validate.positive("learning_rate", self.learning_rate)
         _validate.non_negative("total_variation", self.total_variation)
+        _validate.non_negative("smoothness", self.smoothness)
 
     def reconstruct_rounds(
         self,
@@ -132,6 +137,9 @@ class Adaptive(GradientAttack):
         if prior is not None and prior.shape != first.shape:
             raise ValueError(f"prior is of images {prior.shape}, not {first.shape}: fit another")
         labels = attempts.labels
+        weight = self.total_variation
+        if self.log_likelihood is not None:
+            weight = self.smoothness * attempts.images[0].numel()
 
         def matched(images: Tensor) -> Tensor:
             total = images.new_zeros(len(images))
@@ -145,7 +153,7 @@ class Adaptive(GradientAttack):
         def objective(points: Tensor) -> Tensor:
             if prior is not None:
                 return matched(images_at(points)) + prior.penalty(points)
-            return matched(points) + self.total_variation * total_variation(points)
+            return matched(points) + weight * total_variation(points)
 
         start = attempts.images
         if prior is not None:

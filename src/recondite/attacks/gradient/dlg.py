@@ -48,10 +48,10 @@ class DLG(GradientAttack):
     name: ClassVar[str] = "dlg"
     paper: ClassVar[str] = "Zhu et al., Deep leakage from gradients (2019)"
 
-    steps: int = 300
-    restarts: int = 4
+    steps: int = 2000
+    restarts: int = 2
     start: str = "normal"
-    history: int = 20
+    history: int = 100
     double: bool = True
     tolerance: float = 1e-10
 

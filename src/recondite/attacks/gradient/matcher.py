@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.func import functional_call, grad, vmap
 
 from recondite.attacks.gradient.bounded import Bounding
+from recondite.attacks.gradient.norms import written_out
 from recondite.attacks.gradient.tape import LayerTape, Rows, supports
 from recondite.attacks.gradient.victims import Victims, refuse_unknown_mode
 
@@ -40,9 +41,13 @@ class Matcher:
         refuse_unknown_mode(model)
         shared = victims.weights is None and supports(model) and _agrees(victims)
         self.tape = LayerTape(model, victims.loss_fn) if shared else None
+        self._plain: nn.Module | None = None
         for parameter in model.parameters():
             # The tape differentiates in the images only; torch.func wants plain tensors.
             parameter.requires_grad_(shared and parameter.requires_grad)
+        squares = [g.flatten(1).square().sum(1) for g in victims.gradients.values()]
+        norms = torch.stack(squares).sum(0).clamp_min(1e-24).sqrt()
+        self._leaked_norms = norms.repeat_interleave(restarts)
 
     def gradients(self, images: Tensor, labels: Tensor, rows: Tensor | None = None) -> list[Tensor]:
         """Gradients of trials, (trials, *parameter) in the order of the leaked ones.
@@ -73,6 +78,8 @@ class Matcher:
 
     def targets(self, rows: Tensor | None = None) -> list[Tensor]:
         """The leaked gradients, once a trial."""
+        if rows is None and self.restarts == 1:
+            return list(self.victims.gradients.values())
         if rows is None:
             return [g.repeat_interleave(self.restarts, 0) for g in self.victims.gradients.values()]
         return [g[rows // self.restarts] for g in self.victims.gradients.values()]
@@ -91,10 +98,7 @@ class Matcher:
     def cosine_distance(self, images: Tensor, labels: Tensor) -> Tensor:
         """1 - cosine of the angle between gradient and leak, of every trial."""
         dot, norm = self.products(images, labels)
-        leaked = sum(g.flatten(1).square().sum(1) for g in self.victims.gradients.values())
-        assert isinstance(leaked, Tensor)
-        leaked = leaked.clamp_min(1e-24).sqrt().repeat_interleave(self.restarts)
-        return 1.0 - dot / (norm.clamp_min(1e-24).sqrt() * leaked)
+        return 1.0 - dot / (norm.clamp_min(1e-24).sqrt() * self._leaked_norms)
 
     def products(self, images: Tensor, labels: Tensor) -> tuple[Tensor, Tensor]:
         """Inner product with the leak and squared norm of every trial's gradient."""
@@ -130,13 +134,16 @@ class Matcher:
 
     def _by_transform(self, images: Tensor, labels: Tensor, rows: Tensor | None) -> list[Tensor]:
         victims = self.victims
+        if self._plain is None:
+            self._plain = written_out(victims.model).requires_grad_(False)
+        model = self._plain
         names = list(victims.gradients)
-        own = dict(victims.model.named_parameters())
+        own = dict(model.named_parameters())
         frozen = {n: p.detach() for n, p in own.items() if n not in victims.gradients}
-        state = {**frozen, **dict(victims.model.named_buffers())}
+        state = {**frozen, **dict(model.named_buffers())}
 
         def loss(weights: dict[str, Tensor], one: Tensor, targets: Tensor) -> Tensor:
-            logits = functional_call(victims.model, {**state, **weights}, (one,))
+            logits = functional_call(model, {**state, **weights}, (one,))
             return victims.loss_fn(logits, targets)
 
         def bounded(

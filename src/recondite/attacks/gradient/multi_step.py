@@ -14,6 +14,7 @@ from recondite.attacks.gradient.attempts import Attempts, inferred_note
 from recondite.attacks.gradient.base import GradientAttack, Progress, Reconstruction
 from recondite.attacks.gradient.descent import descend
 from recondite.attacks.gradient.labels import infer_labels
+from recondite.attacks.gradient.norms import written_out
 from recondite.attacks.gradient.priors import total_variation
 from recondite.attacks.gradient.victims import Victims, refuse_unknown_mode
 from recondite.attacks.knowledge import Knowledge
@@ -116,7 +117,7 @@ class MultiStep(GradientAttack):
 
     def _replay(self, victims: Victims) -> Callable[[Tensor, Tensor], dict[str, Tensor]]:
         """Images and labels of every trial to the update they would have caused."""
-        model, names = victims.model, list(victims.gradients)
+        model, names = written_out(victims.model).requires_grad_(False), list(victims.gradients)
         own = {n: p.detach() for n, p in model.named_parameters()}
         state = {n: p for n, p in own.items() if n not in victims.gradients}
         state.update(model.named_buffers())
@@ -146,6 +147,4 @@ class MultiStep(GradientAttack):
             made: dict[str, Tensor] = batched(first, images, labels)
             return made
 
-        for parameter in model.parameters():
-            parameter.requires_grad_(False)
         return replay

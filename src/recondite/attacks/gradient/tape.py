@@ -53,8 +53,12 @@ class Rows:
     def _weight(self) -> Tensor:
         if self.elementwise:
             flat = (self.inputs * self.outputs).sum(1)
-        else:
+        elif self.inputs.stride(2) == 1:
             flat = self.outputs.transpose(1, 2) @ self.inputs
+        else:
+            # Patches lie transposed. So does their derivative, if they are the left factor: no
+            # copy on the way back.
+            flat = (self.inputs.transpose(1, 2) @ self.outputs).transpose(1, 2)
         return flat.reshape(len(flat), *self.shape)
 
     def cheaper_unwritten(self) -> bool:
@@ -75,6 +79,8 @@ class Rows:
 
     def squared_norm(self) -> Tensor:
         """Of the weight's gradient, (trials,), from the two Gram matrices."""
+        if self.inputs.shape[1] == 1:
+            return self.inputs.square().sum((1, 2)) * self.outputs.square().sum((1, 2))
         left = self.outputs @ self.outputs.transpose(1, 2)
         right = self.inputs @ self.inputs.transpose(1, 2)
         return (left * right).sum((1, 2))
@@ -205,7 +211,7 @@ def _trainable(name: str, module: nn.Module, own: str) -> str | None:
 
 
 def _flat(module: nn.Module, inputs: Tensor, slope: Tensor) -> tuple[Tensor, Tensor, bool]:
-    """Rows of a layer: (rows, in) and (rows, out), records next to each other."""
+    """Rows of a layer: (…, in) and (…, out), records next to each other."""
     if isinstance(module, nn.Linear):
         return inputs.reshape(-1, inputs.shape[-1]), slope.reshape(-1, slope.shape[-1]), False
     if isinstance(module, nn.Conv2d):
@@ -213,11 +219,8 @@ def _flat(module: nn.Module, inputs: Tensor, slope: Tensor) -> tuple[Tensor, Ten
         patches = functional.unfold(
             inputs, module.kernel_size, module.dilation, padding, module.stride
         )
-        return (
-            patches.transpose(1, 2).flatten(0, 1),
-            slope.flatten(2).transpose(1, 2).flatten(0, 1),
-            False,
-        )
+        # Views: with one record a trial nothing is copied.
+        return patches.transpose(1, 2), slope.flatten(2).transpose(1, 2), False
     normal = _normalised(module, inputs)
     if isinstance(module, nn.LayerNorm):
         return normal.reshape(-1, normal.shape[-1]), slope.reshape(-1, slope.shape[-1]), True

@@ -42,9 +42,10 @@ def lira_online_scores(
     mean_in, std_in = _fit(others, mask)
     mean_out, std_out = _fit(others, ~mask)
     # A record that no model saw (or all saw): the usual distance stands in for its own.
-    shift = np.nanmean(mean_in - mean_out)
-    if np.isnan(shift):
+    shifts = (mean_in - mean_out)[~np.isnan(mean_in - mean_out)]
+    if not shifts.size:
         raise ValueError("inside must hold records that some shadow models saw and others did not")
+    shift = shifts.mean()
     mean_in = np.where(np.isnan(mean_in), mean_out + shift, mean_in)
     mean_out = np.where(np.isnan(mean_out), mean_in - shift, mean_out)
     found: FloatArray = (

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.stats import binom
+from scipy.special import betainc, gammaln, xlog1py, xlogy
 
 from recondite import _validate
+from recondite.auditing import clopper_pearson_low
 
 __all__ = ["OneRunBound", "guess_probability", "one_run_lower_bound", "one_run_p_value"]
 
@@ -60,10 +61,10 @@ def one_run_p_value(
     p = guess_probability(epsilon)
     if v == 0:
         return 1.0
-    value = float(binom.sf(v - 1, r, p))
+    value = float(betainc(v, r - v + 1, p))  # Pr[W ≥ v]
     if delta > 0:
         cost = np.arange(1, v + 1)
-        mass = binom.pmf(v - cost, r, p)
+        mass = _binomial(v - cost, r, p)
         spent = np.cumsum(cost * mass)
         # Half of mδ whatever ε is: the p-value then never falls as ε grows, and bisection is sound.
         budget = m * delta / 2
@@ -72,6 +73,13 @@ def one_run_p_value(
         if full < v:
             value += (budget - (spent[full - 1] if full else 0.0)) / (full + 1)
     return min(1.0, value)
+
+
+def _binomial(k: NDArray[np.int64], n: int, p: float) -> FloatArray:
+    """Pr[W = k], without the overhead of scipy.stats, which dominates a bisection."""
+    ways = gammaln(n + 1) - gammaln(k + 1) - gammaln(n - k + 1)
+    found: FloatArray = np.exp(ways + xlogy(k, p) + xlog1py(n - k, -p))
+    return found
 
 
 @dataclass(frozen=True)
@@ -148,10 +156,13 @@ def _largest_refuted(m: int, guesses: int, right: int, delta: float, miss: float
     """The ε below which every ε is refuted, by bisection from below."""
     if one_run_p_value(m, guesses, right, 0.0, delta) > miss:
         return 0.0
+    if delta == 0:  # the binomial tail alone: the exact bound on its rate
+        rate = float(clopper_pearson_low(right, guesses, miss))
+        return max(0.0, math.log(rate) - math.log1p(-rate))
     low, high = 0.0, 1.0
     while high < _HIGHEST and one_run_p_value(m, guesses, right, high, delta) <= miss:
         low, high = high, 2 * high
-    for _ in range(60):
+    for _ in range(45):
         middle = (low + high) / 2
         if one_run_p_value(m, guesses, right, middle, delta) <= miss:
             low = middle
