@@ -1,0 +1,232 @@
+"""From rows to points: one for each defence at one strength, over its seeds and attacks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from scipy.special import stdtrit
+
+from recondite.report.quantities import NOTIONS, defence_name
+from recondite.report.rows import Row, Run, number, section
+
+__all__ = ["SURE", "Estimate", "Point", "Values", "estimate", "make_points"]
+
+SURE = 0.99  # a bound on success above this is as good as none
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A mean over seeds with its 95% interval (Student's t), where there are several seeds.
+
+    One seed has no interval, unless its row carries one (the AUC does).
+    """
+
+    mean: float
+    low: float | None = None
+    high: float | None = None
+    seeds: int = 1
+    attack: str = ""
+
+
+Values = dict[str, Estimate]
+
+
+@dataclass(frozen=True)
+class Point:
+    """One defence at one strength.
+
+    Attributes:
+      index: Its number in the report.
+      run: The number of its run.
+      defence: The kind of defence.
+      label: Its name with its parameter.
+      value: Its parameter, to order a curve by.
+      seeds: How many seeds it was run with.
+      values: Measured quantities, each by the attack that was strongest in it.
+      attacks: Measured quantities by attack.
+      notions: Upper bounds; None where a notion is not defined.
+      reasons: Why a notion is not defined.
+      delta: δ of its ε.
+      subject: What ε protects.
+      neighbouring: Which data sets ε compares.
+      rero_prior: The blind guess of its ReRo bound.
+      rows: The rows it was made of.
+    """
+
+    index: int
+    run: int
+    defence: str
+    label: str
+    value: float | None
+    seeds: int
+    values: Values
+    attacks: dict[str, Values]
+    notions: dict[str, float | None]
+    reasons: dict[str, str]
+    delta: float | None
+    subject: str
+    neighbouring: str
+    rero_prior: float | None
+    rows: tuple[Row, ...] = field(repr=False)
+
+    def mean(self, key: str) -> float | None:
+        """A notion or the mean of a measure."""
+        if key in self.notions:
+            return self.notions[key]
+        found = self.values.get(key)
+        return found.mean if found else None
+
+    @property
+    def bounded(self) -> bool:
+        """Whether any notion of the whole run bounds what leaks. Near 1, a ReRo bound does not."""
+        names = ("epsilon", "epsilon_rdp", "log_bayes_capacity_run", "mutual_information_run")
+        finite = [value for name in names if (value := self.notions[name]) is not None]
+        success = self.notions["rero_bound"]
+        return any(map(math.isfinite, finite)) or (success is not None and success < SURE)
+
+
+def make_points(runs: Sequence[Run]) -> list[Point]:
+    """The points of all runs, in the order in which their first rows were written."""
+    points: list[Point] = []
+    for run in runs:
+        groups: dict[Any, list[Row]] = {}
+        for row in run.done:
+            groups.setdefault(_group(row), []).append(row)
+        # Curves follow the parameter, whatever order the cells finished in.
+        order = {
+            defence: place for place, defence in enumerate(dict.fromkeys(k[0] for k in groups))
+        }
+        ranked = sorted(groups.items(), key=lambda item: (order[item[0][0]], _place(item[0][2])))
+        points += [
+            _point(len(points) + offset, run.index, rows) for offset, (_, rows) in enumerate(ranked)
+        ]
+    return points
+
+
+def estimate(values: Sequence[float], attack: str = "") -> Estimate | None:
+    """Mean and 95% interval of the mean; None without values."""
+    count = len(values)
+    if not count:
+        return None
+    mean = math.fsum(values) / count
+    if count == 1 or not math.isfinite(mean):
+        return Estimate(mean, seeds=count, attack=attack)
+    variance = math.fsum((value - mean) ** 2 for value in values) / (count - 1)
+    half = float(stdtrit(count - 1, 0.975)) * math.sqrt(variance / count)
+    return Estimate(mean, mean - half, mean + half, count, attack)
+
+
+def _group(row: Row) -> tuple[str, str, float | None]:
+    defence = str(row.get("defence") or "none")
+    label = str(row.get("label") or defence_name(defence))
+    return defence, label[:1].upper() + label[1:], number(row.get("value"))
+
+
+def _place(value: float | None) -> float:
+    return -math.inf if value is None else value
+
+
+def _point(index: int, run: int, rows: list[Row]) -> Point:
+    defence, label, value = _group(rows[0])
+    attacks = _by_attack(rows)
+    values = _strongest(attacks)
+    latest = _latest(rows)
+    accuracy = estimate(
+        _by_seed(latest, lambda row: number(section(row, "utility").get("test_accuracy")))
+    )
+    if accuracy:
+        values["accuracy"] = accuracy
+    notions = {quantity.key: _bound(latest, quantity.key) for quantity in NOTIONS}
+    first = section(latest[0], "notions")
+    return Point(
+        index=index,
+        run=run,
+        defence=defence,
+        label=label,
+        value=value,
+        seeds=len({row.get("seed") for row in rows}),
+        values=values,
+        attacks=attacks,
+        notions=notions,
+        reasons={str(k): str(v) for k, v in (first.get("reasons") or {}).items()},
+        delta=number(first.get("delta")),
+        subject=str(first.get("subject") or "a record"),
+        neighbouring=str(section(latest[0], "privacy").get("neighbouring") or ""),
+        rero_prior=number(first.get("rero_prior")),
+        rows=tuple(rows),
+    )  # fmt: skip
+
+
+def _latest(rows: list[Row]) -> list[Row]:
+    """In a federation, the rows of the last round: its model, and a ledger that only grows."""
+    last = max((row["round"] for row in rows if isinstance(row.get("round"), int)), default=None)
+    return rows if last is None else [row for row in rows if row.get("round") == last]
+
+
+def _bound(rows: list[Row], key: str) -> float | None:
+    """The largest bound of any seed; not defined where one of them is not."""
+    found = [number(section(row, "notions").get(key)) for row in rows]
+    return None if None in found or not found else max(v for v in found if v is not None)
+
+
+def _by_seed(rows: list[Row], get: Any) -> list[float]:
+    """One number a seed: rows of one seed share a model, so they are no independent evidence."""
+    seeds: dict[Any, list[float]] = {}
+    for row in rows:
+        value = get(row)
+        if value is not None:
+            seeds.setdefault(row.get("seed"), []).append(value)
+    return [math.fsum(values) / len(values) for values in seeds.values()]
+
+
+def _by_attack(rows: list[Row]) -> dict[str, Values]:
+    attacks: dict[str, list[Row]] = {}
+    for row in rows:
+        if row.get("reconstruction") or row.get("membership"):
+            attacks.setdefault(str(row.get("attack") or "attack"), []).append(row)
+    return {name: _measures(name, of_attack) for name, of_attack in attacks.items()}
+
+
+def _measures(attack: str, rows: list[Row]) -> Values:
+    # Model inversion is scored by the median over classes (Tan et al. 2024), others by the mean.
+    mse_key = "mse_median" if attack == "model-inversion" else "mse_mean"
+
+    def part(name: str, *keys: str) -> list[float]:
+        def get(row: Row) -> float | None:
+            found = section(row, name)
+            return next((v for key in keys if (v := number(found.get(key))) is not None), None)
+
+        return _by_seed(rows, get)
+
+    worst = [
+        value
+        for row in rows
+        if (value := number(section(row, "reconstruction").get("ssim_worst"))) is not None
+    ]
+    out = {
+        "mse": estimate(part("reconstruction", mse_key, "mse_mean", "mse_median"), attack),
+        "ssim": estimate(part("reconstruction", "ssim_mean"), attack),
+        "psnr": estimate(part("reconstruction", "psnr_mean"), attack),
+        "ssim_worst": Estimate(max(worst), seeds=len(worst), attack=attack) if worst else None,
+        "auc": estimate(part("membership", "auc"), attack),
+    }
+    auc = out["auc"]
+    if auc and auc.seeds == 1:
+        low = part("membership", "auc_low")
+        high = part("membership", "auc_high")
+        if low and high:
+            out["auc"] = Estimate(auc.mean, low[0], high[0], 1, attack)
+    return {key: value for key, value in out.items() if value is not None}
+
+
+def _strongest(attacks: dict[str, Values]) -> Values:
+    """Each quantity by the attack that got furthest in it: the reader fears the best of them."""
+    out: Values = {}
+    for key, sign in (("mse", -1), ("psnr", 1), ("ssim", 1), ("ssim_worst", 1), ("auc", 1)):
+        found = [values[key] for values in attacks.values() if key in values]
+        if found:
+            out[key] = max(found, key=lambda item: sign * item.mean)
+    return out

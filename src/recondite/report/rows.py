@@ -1,0 +1,105 @@
+"""What the report reads: the rows of one or several runs, and what is known of each run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from recondite.experiments import store
+
+__all__ = ["Row", "Run", "number", "read_runs", "section"]
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run directory.
+
+    Attributes:
+      index: Its place among the runs of the report.
+      name: Its name in the report: that of the study, told apart where two runs share it.
+      directory: Where it is.
+      rows: Its rows, one for each key, in the order of the study.
+      study: What ``study.json`` says: the resolved study, versions, times, machine.
+    """
+
+    index: int
+    name: str
+    directory: Path
+    rows: tuple[Row, ...]
+    study: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def done(self) -> list[Row]:
+        """Rows with results."""
+        return [row for row in self.rows if row.get("status", "done") == "done"]
+
+    @property
+    def failed(self) -> list[Row]:
+        """Rows that ended with a reason instead of a result."""
+        return [row for row in self.rows if row.get("status", "done") != "done"]
+
+
+def number(value: Any) -> float | None:
+    """A number of a row: ``"inf"`` is infinite; null, NaN and anything else is None."""
+    if value in ("inf", "-inf"):
+        return float(value)
+    if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+        return None
+    return float(value)
+
+
+def section(row: Row, name: str) -> dict[str, Any]:
+    """A part of a row, empty where it is null."""
+    part = row.get(name)
+    return part if isinstance(part, dict) else {}
+
+
+def read_runs(directories: Sequence[str | Path] | str | Path) -> list[Run]:
+    """Reads runs in the order given.
+
+    Raises:
+      ValueError: In one line, where a directory holds no readable row.
+    """
+    if isinstance(directories, str | Path):
+        directories = [directories]
+    paths = [Path(directory) for directory in directories]
+    if not paths:
+        raise ValueError("run_dirs: give at least one run directory")
+    contents = [_read(path) for path in paths]
+    names = _names(paths, [study for _, study in contents], [rows for rows, _ in contents])
+    return [
+        Run(index, name, path if path.is_dir() else path.parent, rows, study)
+        for index, (path, name, (rows, study)) in enumerate(
+            zip(paths, names, contents, strict=True)
+        )
+    ]
+
+
+def _read(directory: Path) -> tuple[tuple[Row, ...], dict[str, Any]]:
+    try:
+        rows = store.load(directory)
+    except ValueError as error:
+        raise ValueError(f"run_dirs: {error}") from None
+    if not rows:
+        raise ValueError(f"run_dirs: {directory} has no finished row yet; run the comparison first")
+    return tuple(rows), store.read_study(directory)
+
+
+def _names(
+    paths: list[Path], studies: list[dict[str, Any]], rows: list[tuple[Row, ...]]
+) -> list[str]:
+    """Study names; the directory's name where two runs share one; a number where even that."""
+    names = [
+        str(of_run[0].get("study") or study.get("name") or path.resolve().name)
+        for path, study, of_run in zip(paths, studies, rows, strict=True)
+    ]
+    if len(set(names)) < len(names):
+        names = [path.resolve().name for path in paths]
+    if len(set(names)) < len(names):
+        names = [f"{name} ({index + 1})" for index, name in enumerate(names)]
+    return names

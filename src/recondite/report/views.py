@@ -1,0 +1,228 @@
+"""The tables of the page as plain rows of text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from recondite.report.claims import Claim
+from recondite.report.correlation import Predictions
+from recondite.report.points import Point
+from recondite.report.quantities import NOTIONS, attack_name, axis
+from recondite.report.rows import Run
+from recondite.report.words import at_least, at_most, figure, percent, score, span
+
+__all__ = [
+    "audit_rows",
+    "claim_rows",
+    "failures",
+    "finding",
+    "plane_rows",
+    "result_rows",
+    "violations",
+]
+
+MOST = 400  # rows of a table in the page; the CSV has all
+
+
+def result_rows(points: Sequence[Point], runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """One line a point with every quantity."""
+    return [
+        {
+            "id": point.index,
+            "label": point.label,
+            "run": runs[point.run].name,
+            "seeds": point.seeds,
+            "bounded": point.bounded,
+            "measured": [_measured(point, key) for key in _MEASURED],
+            "notions": [
+                {"value": at_most(point.notions[q.key]), "why": _why(point, q.key)} for q in NOTIONS
+            ],
+        }
+        for point in points[:MOST]
+    ]
+
+
+_MEASURED = ("accuracy", "mse", "ssim", "ssim_worst", "auc", "gdc")
+
+
+def _measured(point: Point, key: str) -> dict[str, str]:
+    found = point.values.get(key)
+    if found is None:
+        return {"value": "–", "span": ""}
+    share = key == "accuracy"
+    value = percent(found.mean) if share else figure(found.mean)
+    if key.startswith("ssim"):
+        value = score(found.mean)
+    return {"value": value, "span": span(found.low, found.high, share=share)}
+
+
+def _why(point: Point, key: str) -> str:
+    """Why a notion is not defined: the reason may stand under the notion's stem."""
+    if point.notions[key] is not None:
+        return ""
+    stem = key.removesuffix("_release").removesuffix("_run").removesuffix("_bound")
+    return point.reasons.get(key) or point.reasons.get(stem) or "not defined"
+
+
+def violations(
+    claims: Iterable[Claim], points: Sequence[Point], runs: Sequence[Run]
+) -> list[dict[str, str]]:
+    """The bounds an attack broke, in words, for the top of the page."""
+    return [
+        {
+            "label": points[claim.point].label,
+            "run": runs[points[claim.point].run].name,
+            "notion": _notion(claim.notion),
+            "claim": at_most(claim.claim),
+            "lower": at_least(claim.lower),
+            "how": claim.how,
+            "confidence": ", ".join(filter(None, (claim.about, _confidence(claim.confidence)))),
+        }
+        for claim in claims
+        if claim.violated
+    ]
+
+
+def claim_rows(
+    claims: Sequence[Claim], points: Sequence[Point], runs: Sequence[Run]
+) -> list[dict[str, Any]]:
+    """One line a point: ε with its evidence, then every other bound with its own."""
+    by_point: dict[int, dict[str, Claim]] = {}
+    smaller: dict[int, list[Claim]] = {}
+    for claim in claims:
+        if claim.own:
+            by_point.setdefault(claim.point, {})[claim.notion] = claim
+        else:
+            by_point.setdefault(claim.point, {})
+            smaller.setdefault(claim.point, []).append(claim)
+    rows = []
+    for index, found in by_point.items():
+        epsilon = found.get("epsilon")
+        rows.append(
+            {
+                "label": points[index].label,
+                "run": runs[points[index].run].name,
+                "verdict": _verdict([*found.values(), *smaller.get(index, [])]),
+                "claim": at_most(epsilon.claim) if epsilon else "–",
+                "lower": at_least(epsilon.lower) if epsilon else "–",
+                "how": _by(epsilon) if epsilon else "",
+                "others": [_other(found.get(notion.key)) for notion in NOTIONS[1:]],
+            }
+        )
+    return rows[:MOST]
+
+
+def audit_rows(
+    claims: Sequence[Claim], points: Sequence[Point], runs: Sequence[Run]
+) -> list[dict[str, str]]:
+    """Tests of less than a run, each beside the claim that it tests."""
+    return [
+        {
+            "label": points[claim.point].label,
+            "run": runs[points[claim.point].run].name,
+            "verdict": _verdict([claim]),
+            "notion": _notion(claim.notion, "short"),
+            "claim": at_most(claim.claim),
+            "lower": at_least(claim.lower),
+            "how": _by(claim),
+            "about": claim.about or "part of the run",
+        }
+        for claim in claims
+        if not claim.own
+    ][:MOST]
+
+
+def _by(claim: Claim) -> str:
+    return f"{claim.how}, {_confidence(claim.confidence)}".rstrip(", ")
+
+
+def _other(claim: Claim | None) -> dict[str, str]:
+    if claim is None:
+        return {"claim": "–", "lower": "", "how": ""}
+    return {
+        "claim": at_most(claim.claim),
+        "lower": "" if claim.lower is None else at_least(claim.lower),
+        "how": "" if claim.lower is None else f"{_by(claim)}: {claim.about}",
+    }
+
+
+def _verdict(found: Iterable[Claim]) -> str:
+    found = list(found)
+    if any(claim.violated for claim in found):
+        return "violated"
+    if all(math.isinf(c.claim) for c in found if c.notion.startswith("epsilon")) and not any(
+        math.isfinite(c.claim) for c in found if c.notion != "rero_bound"
+    ):
+        return "no bound"
+    return "holds" if any(claim.lower is not None for claim in found) else "not tested"
+
+
+def _notion(key: str, form: str = "label") -> str:
+    """A notion in words; one the report does not know by its key."""
+    try:
+        return str(getattr(axis(key), form))
+    except KeyError:
+        return key.replace("_", " ")
+
+
+def _confidence(value: float | None) -> str:
+    return "" if value is None else f"{100 * value:g} % confidence"
+
+
+def finding(predictions: Sequence[Predictions]) -> str:
+    """Which notion orders reconstruction best, in one or two sentences, with its uncertainty."""
+    rebuilt = [row for row in predictions if row.measure in ("mse", "ssim")]
+    scored = [row for row in rebuilt if any(cell.rho is not None for cell in row.cells)]
+    if not scored:
+        return (
+            "Too few points to say which notion predicts reconstruction: at least four are needed."
+        )
+    row = scored[0]
+    cells = sorted((c for c in row.cells if c.rho is not None), key=lambda c: -(c.rho or 0))
+    best = cells[0]
+    text = (
+        f"For {attack_name(row.attack)} (by {axis(row.measure).short}), "
+        f"{axis(best.notion).label} orders the defences best: "
+        f"ρ = {score(best.rho)} [{score(best.low)}, {score(best.high)}] over the {best.points} "
+        f"of {max(cell.points for cell in row.cells)} settings that have it."
+    )
+    close = [
+        c for c in cells[1:] if c.high is not None and best.low is not None and c.high >= best.low
+    ]
+    if close:
+        others = "the others" if len(close) == len(cells) - 1 else f"{len(close)} of the others"
+        text += f" Its interval overlaps with {others}: this study alone does not tell them apart."
+    return text
+
+
+def plane_rows(points: Sequence[Point], runs: Sequence[Run]) -> list[dict[str, str]]:
+    """The numbers of the defence-against-defence plane."""
+    return [
+        {
+            "label": point.label,
+            "run": runs[point.run].name,
+            "imp_dra": figure(point.mean("imp_dra")),
+            "imp_mia": figure(point.mean("imp_mia")),
+            "gdc": figure(point.mean("gdc")),
+            "accuracy": percent(point.mean("accuracy")),
+        }
+        for point in points
+        if point.mean("imp_dra") is not None or point.mean("imp_mia") is not None
+    ][:MOST]
+
+
+def failures(runs: Sequence[Run]) -> list[dict[str, str]]:
+    """Cells that failed, with their reasons."""
+    return [
+        {
+            "run": run.name,
+            "label": str(row.get("label") or row.get("defence") or "–"),
+            "seed": str(row.get("seed", "–")),
+            "attack": attack_name(str(row.get("attack") or "none")),
+            "reason": str(row.get("reason") or "no reason was recorded"),
+        }
+        for run in runs
+        for row in run.failed
+    ]

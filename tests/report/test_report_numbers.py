@@ -1,0 +1,268 @@
+"""From rows to numbers: points, intervals, improvements, correlations, claims, recommendations."""
+
+import copy
+import math
+
+import numpy as np
+import pytest
+import synthetic
+from scipy import stats
+
+from recondite.report.answer import answer
+from recondite.report.claims import claims
+from recondite.report.correlation import predictions, spearman
+from recondite.report.download import csv_text
+from recondite.report.improvement import with_improvements
+from recondite.report.payload import embed, payload_points, series_of
+from recondite.report.points import estimate, make_points
+from recondite.report.recommend import Budget, eligible, front, recommend
+from recondite.report.rows import Run, number, read_runs
+from recondite.report.views import audit_rows
+from recondite.report.words import at_least, at_most, figure, round_up
+
+
+def runs_of(rows, directory="."):
+    return [Run(0, "demo", directory, tuple(synthetic.plain(rows)))]
+
+
+def payload(rows):
+    runs = runs_of(rows)
+    points = with_improvements(make_points(runs))
+    broken = {claim.point for claim in claims(points) if claim.violated}
+    return points, payload_points(points, broken, series_of(points, runs)[0]), runs
+
+
+def test_several_seeds_give_a_mean_with_students_interval():
+    values = [0.8, 0.9, 0.85]
+    found = estimate(values)
+    low, high = stats.t.interval(0.95, 2, np.mean(values), stats.sem(values))
+    assert found.mean == pytest.approx(0.85)
+    assert (found.low, found.high) == (pytest.approx(low), pytest.approx(high))
+    assert estimate([0.8]).low is None
+    assert estimate([]) is None
+
+
+def test_attacks_of_one_seed_are_not_counted_as_independent_models():
+    rows = synthetic.comparison_rows(seeds=2)
+    vmf = next(p for p in make_points(runs_of(rows)) if p.label == "VMF κ = 500")
+    assert vmf.seeds == 2
+    assert vmf.values["accuracy"].seeds == 2
+
+
+def test_the_strongest_attack_speaks_for_a_point():
+    rows = synthetic.comparison_rows(seeds=1, attacks=("dlg", "inverting-gradients"))
+    for row in rows:
+        if row["attack"] == "dlg":
+            row["reconstruction"]["ssim_mean"] = 0.999
+    points = make_points(runs_of(rows))
+    assert all(point.values["ssim"].attack == "dlg" for point in points)
+    worst = max(r["reconstruction"]["ssim_worst"] for r in rows if r["defence"] == "none")
+    assert points[0].mean("ssim_worst") == worst
+
+
+def test_a_bound_is_the_largest_of_its_seeds_and_undefined_if_one_is():
+    rows = synthetic.comparison_rows(seeds=2)
+    mine = [r for r in rows if r["label"] == "Gaussian σ = 1"]
+    mine[0]["notions"]["epsilon"] = 99.0
+    mine[1]["notions"]["rero_bound"] = None
+    point = next(p for p in make_points(runs_of(rows)) if p.label == "Gaussian σ = 1")
+    assert point.notions["epsilon"] == 99.0
+    assert point.notions["rero_bound"] is None
+
+
+def test_only_a_finite_bound_of_the_run_counts():
+    points = {p.label: p for p in make_points(runs_of(synthetic.comparison_rows(seeds=1)))}
+    assert not points["Undefended"].bounded
+    assert not points["Clipping only"].bounded
+    assert points["VMF κ = 500"].bounded
+    assert points["Natural channel κ = 40"].bounded  # mutual information
+
+
+def test_improvements_are_those_of_the_paper():
+    points, _, _ = payload(synthetic.comparison_rows(seeds=1))
+    base, some = points[0], points[5]
+    auc, auc0 = some.mean("auc"), base.mean("auc")
+    mse, mse0 = some.mean("mse"), base.mean("mse")
+    assert some.mean("imp_mia") == pytest.approx((auc0 - auc) / auc0)
+    assert some.mean("imp_dra") == pytest.approx((1 / mse0 - 1 / mse) / (1 / mse0))
+    assert some.mean("gdc") == pytest.approx((some.mean("imp_mia") + some.mean("imp_dra")) / 2)
+    assert base.mean("gdc") == 0
+
+
+def test_without_an_undefended_model_there_is_no_improvement():
+    rows = [r for r in synthetic.comparison_rows(seeds=1) if r["defence"] != "none"]
+    assert all(point.mean("gdc") is None for point in payload(rows)[0])
+
+
+def test_spearman_matches_scipy_with_ties_and_infinities():
+    x = np.array([1.0, 2.0, 2.0, 5.0, np.inf, np.inf])
+    y = np.array([0.1, 0.3, 0.2, 0.2, 0.9, 0.8])
+    finite = np.where(np.isinf(x), 99.0, x)
+    assert spearman(x[None], y[None])[0] == pytest.approx(stats.spearmanr(finite, y).statistic)
+    assert np.isnan(spearman(np.ones((1, 4)), np.arange(4.0)[None])[0])
+
+
+def test_every_notion_is_correlated_with_every_attack():
+    table = predictions(make_points(runs_of(synthetic.comparison_rows(seeds=1))))
+    assert {(row.attack, row.measure) for row in table} == {
+        ("inverting-gradients", "mse"), ("inverting-gradients", "ssim"),
+        ("membership-threshold", "auc"),
+    }  # fmt: skip
+    cell = table[0].cells[0]
+    assert cell.low <= cell.rho <= cell.high
+    assert cell.rho > 0.9  # oriented: a larger bound, a better reconstruction
+    assert cell.points == 12  # channels have no ε
+
+
+def test_too_few_points_have_no_correlation():
+    rows = [r for r in synthetic.comparison_rows(seeds=1) if r["defence"] == "vmf"][:6]
+    assert all(c.rho is None for c in predictions(make_points(runs_of(rows)))[0].cells)
+
+
+def test_a_violated_claim_is_found_even_if_the_row_denies_it():
+    rows = synthetic.comparison_rows(seeds=1)
+    row = next(r for r in rows if r["claims"] and r["label"] == "VMF κ = 100")
+    row["claims"][0]["lower"] = row["claims"][0]["claim"] + 1
+    first = claims(make_points(runs_of(rows)))[0]
+    assert first.violated
+    assert first.lower > first.claim
+
+
+def test_a_test_of_less_than_the_run_has_a_claim_of_its_own():
+    rows = synthetic.comparison_rows(seeds=1)
+    row = next(r for r in rows if r["claims"] and r["label"] == "VMF κ = 100")
+    own = row["claims"][0]
+    audit = {"notion": "epsilon", "claim": 70.0, "lower": 3.3, "how": "canary audit"}
+    row["claims"].append(audit | {"about": "1 release"})
+    points = make_points(runs_of(rows))
+    mine = [c for c in claims(points) if points[c.point].label == "VMF κ = 100"]
+    mine = {claim.own: claim for claim in mine if claim.notion == "epsilon"}
+    assert (mine[True].claim, mine[True].lower) == (own["claim"], own["lower"])
+    assert (mine[False].claim, mine[False].lower) == (70.0, 3.3)
+    (line,) = audit_rows(claims(points), points, runs_of(rows))
+    assert (line["claim"], line["lower"], line["about"]) == ("70.0", "3.30", "1 release")
+    assert line["verdict"] == "holds"
+    # 3.3 is above this run's own ε, and no proof against it: it was another release.
+    assert own["claim"] < 3.3
+
+
+def test_a_membership_attack_is_evidence_at_its_delta_or_a_smaller_one():
+    rows = synthetic.comparison_rows(seeds=1)
+    for row in rows:
+        row["claims"] = []
+        if row["membership"]:
+            row["membership"] |= {"epsilon_lower": 50.0, "epsilon_lower_delta": 1e-5}
+    assert not any(claim.violated for claim in claims(make_points(runs_of(rows))))
+    for row in rows:
+        if row["membership"]:
+            row["membership"]["epsilon_lower_delta"] = 1e-3
+    assert any(claim.violated for claim in claims(make_points(runs_of(rows))))
+
+
+def test_the_recommendation_is_on_the_front_and_bounded():
+    _, data, _ = payload(synthetic.comparison_rows(seeds=2))
+    for limit in np.linspace(0.5, 1, 21):
+        budget = Budget("accuracy", limit)
+        chosen = recommend(data, budget)
+        allowed = [p for p in eligible(data, budget) if p["v"]["accuracy"][0] >= limit]
+        assert (chosen is None) == (not allowed)
+        if chosen:
+            assert chosen["bounded"]
+            assert chosen["v"]["ssim_worst"][0] == min(p["v"]["ssim_worst"][0] for p in allowed)
+    for limit in np.linspace(0, 1, 21):
+        budget = Budget("quality", limit)
+        chosen = recommend(data, budget)
+        allowed = [p for p in eligible(data, budget) if p["v"]["ssim_worst"][0] <= limit]
+        assert (chosen is None) == (not allowed)
+        if chosen:
+            assert chosen["v"]["accuracy"][0] == max(p["v"]["accuracy"][0] for p in allowed)
+
+
+def test_without_a_bound_only_if_the_reader_allows_it():
+    _, data, _ = payload(synthetic.comparison_rows(seeds=1))
+    best = max(p["v"]["accuracy"][0] for p in data)
+    assert recommend(data, Budget("accuracy", best)) is None
+    assert recommend(data, Budget("accuracy", best, allow_unbounded=True))["undefended"]
+
+
+def test_a_violated_defence_is_never_recommended():
+    rows = synthetic.comparison_rows(seeds=1)
+    _, data, _ = payload(rows)
+    budget = Budget("accuracy", 0.8, allow_unbounded=True)
+    before = recommend(data, budget)
+    broken = copy.deepcopy(rows)
+    for row in broken:
+        if row["label"] == before["label"]:
+            row["claims"] = [{"notion": "epsilon", "claim": 1.0, "lower": 2.0, "violated": True}]
+    _, after, _ = payload(broken)
+    assert recommend(after, budget)["label"] != before["label"]
+
+
+def test_of_equal_points_the_smaller_epsilon_is_on_the_front():
+    def point(index, epsilon):
+        return {"id": index, "v": {"accuracy": [0.9], "ssim_worst": [0.1], "epsilon": [epsilon]}}
+
+    assert [
+        p["id"] for p in front([point(0, "inf"), point(1, 3.0), point(2, 5.0)], "ssim_worst")
+    ] == [1]
+
+
+def test_the_first_answer_says_what_it_does_not_promise():
+    points, data, runs = payload(synthetic.comparison_rows(seeds=2))
+    found = answer(points, data, runs)
+    said = found["said"][found["chosen"]]
+    assert "undefended" in said["use"]
+    assert "does not promise" in said["promise"]
+    assert "one training run" in said["promise"]
+    assert set(found["front"]) <= set(found["said"])
+
+
+def test_bounds_are_never_rounded_in_their_own_favour():
+    generator = np.random.default_rng(0)
+    for value in np.exp(generator.uniform(-20, 20, 500)):
+        for digits in (2, 3, 6):
+            assert round_up(value, digits) >= value
+            assert round_up(value, digits) <= value * (1 + 10.0 ** (2 - digits))
+    assert at_most(1.2301) == "1.24"
+    assert at_least(1.2399) == "1.23"
+    assert at_most(math.inf) == "∞"
+    assert figure(None) == "–"
+    assert figure(12345.6) == "12\u202f346"
+    assert figure(3.2e-5) == "3.20 × 10⁻⁵"
+
+
+def test_rows_speak_of_infinity_in_words():
+    assert number("inf") == math.inf
+    assert [number(value) for value in (None, "x", float("nan"), True)] == [None] * 4
+
+
+def test_csv_cells_cannot_start_a_formula():
+    rows = synthetic.comparison_rows(seeds=1)[:2]
+    rows[0]["label"], rows[1]["label"] = "=cmd|' /C calc'!A0", "@SUM(A1)"
+    rows[0]["status"], rows[0]["reason"] = "failed", "-1+1"
+    text = csv_text(runs_of(rows))
+    for cell in ("'=cmd|' /C calc'!A0", "'@SUM(A1)", "'-1+1"):
+        assert cell in text
+    import csv
+    import io
+
+    parsed = list(csv.DictReader(io.StringIO(text)))
+    assert len(parsed) == 2
+    assert float(parsed[1]["utility.test_accuracy"]) == rows[1]["utility"]["test_accuracy"]
+
+
+def test_embedded_json_cannot_leave_its_element():
+    text = embed({"a": "</script><!--&\u2028", "b": [1.5, "inf"]})
+    assert "<" not in text
+    assert "&" not in text
+    assert "\u2028" not in text
+
+
+def test_a_directory_without_rows_is_one_clear_line(tmp_path):
+    with pytest.raises(ValueError, match="run_dirs: .*records.jsonl"):
+        read_runs([tmp_path])
+    (tmp_path / "records.jsonl").write_text("")
+    with pytest.raises(ValueError, match="run_dirs: .*no finished row"):
+        read_runs(tmp_path)
+    with pytest.raises(ValueError, match="at least one"):
+        read_runs([])
