@@ -1,0 +1,1 @@
+"""Digits over Flower, defended and audited."""

@@ -1,0 +1,294 @@
+"""recondite federate: a demonstration, a real deployment, and what a client has spent."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from recondite.cli.output import figure, print_json, print_table, settings
+
+__all__ = ["register"]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    group = typer.Typer(
+        help="Federated learning on Flower: defended clients, an auditing server.",
+        no_args_is_help=True,
+    )
+    group.command("demo", help=_DEMO)(demo)
+    group.command("up", help=_UP)(up)
+    group.command("ledger", help=_LEDGER)(ledger)
+    app.add_typer(group, name="federate")
+
+
+_DEMO = """Ten clients on Flower's simulation engine, with and without a defence, audited.
+
+`recondite federate demo --rounds 2 --out federation`
+"""
+_UP = """One SuperLink and several SuperNodes as processes of this machine: TLS, node keys.
+
+`recondite federate up --nodes 2 --rounds 2 --defence vmf --strength 500`
+"""
+_LEDGER = """What a client has released so far, from its ledger.
+
+`recondite federate ledger federation/iid-fedsgd-vmf/ledgers/client-0`
+"""
+
+_OUT = Annotated[Path, typer.Option("--out", help="Folder for results.")]
+_DATA = Annotated[str, typer.Option("--data", help="Data set.")]
+_MODEL = Annotated[str, typer.Option("--model", help="Network.")]
+_ROUNDS = Annotated[int, typer.Option("--rounds", help="Rounds of training.")]
+_BATCH = Annotated[int, typer.Option("--batch-size", help="Records of a client's round.")]
+_RATE = Annotated[float, typer.Option("--lr", help="Learning rate of the clients.")]
+_NORM = Annotated[float, typer.Option("--max-norm", help="Bound on an update.")]
+_SEED = Annotated[int, typer.Option("--seed", help="Repeatable: a simulation. -1: none.")]
+_DATA_DIR = Annotated[str, typer.Option("--data-dir", help="Where data sets are.")]
+_LEVEL = Annotated[
+    str, typer.Option("--level", help="Noise the whole update (client) or every step (record).")
+]
+_SECONDS = Annotated[float, typer.Option("--audit-seconds", help="Time limit of one attack.")]
+
+
+def demo(
+    clients: Annotated[int, typer.Option("--clients", help="How many.")] = 10,
+    rounds: _ROUNDS = 2,
+    partition: Annotated[str, typer.Option("--partition", help="iid, dirichlet or both.")] = "both",
+    local_steps: Annotated[
+        int, typer.Option("--local-steps", help="E of FedAvg; FedSGD runs too. 1: FedSGD only.")
+    ] = 4,
+    defence: Annotated[
+        str, typer.Option("--defence", help="A mechanism or channel, compared with none.")
+    ] = "vmf",
+    strength: Annotated[float, typer.Option("--strength", help="Its noise parameter.")] = 500.0,
+    capacity: Annotated[
+        float, typer.Option("--capacity", help="A channel's nats a feature.")
+    ] = 0.1,
+    level: _LEVEL = "client",
+    max_norm: _NORM = 1.0,
+    data: _DATA = "mnist-5k",
+    model: _MODEL = "mlp",
+    batch_size: _BATCH = 4,
+    learning_rate: _RATE = 0.5,
+    audit_seconds: _SECONDS = 4.0,
+    seed: _SEED = 0,
+    data_dir: _DATA_DIR = "",
+    out: _OUT = Path("federation"),
+    verbose: Annotated[bool, typer.Option("--verbose", help="Flower's own log.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="The table as JSON.")] = False,
+) -> None:
+    """The demonstration."""
+    from recondite.federated.demo import federations, simulate
+    from recondite.federated.settings import Settings
+
+    if out.exists() and any(out.iterdir()):
+        raise ValueError(f"out {out} is not empty: choose another folder")
+    base = Settings(
+        data=data,
+        model=model,
+        clients=clients,
+        rounds=rounds,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        max_norm=max_norm,
+        level=level,
+        capacity=capacity,
+        seed=seed,
+        data_dir=data_dir,
+        audit_every=1,
+        audit_seconds=audit_seconds,
+        attack_steps=300,
+    )
+    plans = federations(
+        base,
+        partitions=("iid", "dirichlet") if partition == "both" else (partition,),
+        local_steps=(1,) if local_steps == 1 else (1, local_steps),
+        defences=("none",) if defence == "none" else ("none", defence),
+        strength=strength,
+        out=out.resolve(),
+    )
+    told = 0
+
+    def progress(plan: Any, row: dict[str, Any]) -> None:
+        nonlocal told
+        told += 1
+        if not settings.quiet:
+            where = f"{plan.partition}, E = {plan.local_steps}, {plan.label}"
+            total = len(plans) * (rounds + 1)
+            print(f"[{told}/{total}] {where}: round {row['round']}", file=sys.stderr, flush=True)
+
+    if not settings.quiet:
+        print("starting Flower's simulation engine (half a minute)", file=sys.stderr, flush=True)
+    results = simulate(plans, progress=progress, verbose=verbose)
+    _report([Path(plan.out) for plan in plans], out / "report.html")
+    rows = [row for _, found in results for row in found if row["round"]]
+    if as_json:
+        from recondite.notions import json_ready
+
+        print_json(json_ready({"schema_version": 1, "rounds": rows, "report": "report.html"}))
+        return
+    _show(rows, out, simulation=seed >= 0)
+
+
+def _report(folders: list[Path], path: Path) -> None:
+    from recondite.report import build
+
+    build([folder for folder in folders if (folder / "records.jsonl").exists()], path)
+
+
+def _show(rows: list[dict[str, Any]], out: Path, *, simulation: bool) -> None:
+    table = []
+    for row in rows:
+        algorithm = "FedSGD" if row["local_steps"] == 1 else f"FedAvg E={row['local_steps']}"
+        shown = [row["partition"], algorithm, row["defence"], str(row["round"])]
+        shown += [f"{100 * row['accuracy']:.1f} %", _cost(row), row["protects"]]
+        table.append([*shown, figure(row["ssim"], 2), figure(row["mse"], 2)])
+    columns = ["partition", "algorithm", "defence", "round", "accuracy"]
+    columns += ["leaked by one client, at most", "protects", "best SSIM", "its MSE"]
+    notes = [
+        "best SSIM: what the server rebuilt best of one client's round; 1 is an exact copy",
+        "no amplification by client sampling is claimed; Γ_server and the prior are not bounded",
+        f"written to {out}: report.html, and a folder for each federation",
+    ]
+    if simulation:
+        notes.insert(0, "a simulation: noise that follows from a seed protects nobody")
+    print_table("Federations, round by round", columns, table, notes, numbers=(3, 4, 7, 8))
+
+
+def _cost(row: dict[str, Any]) -> str:
+    if row["protects"] == "nothing":
+        return "everything"
+    epsilon = "" if row["epsilon"] is None else f"ε {figure(row['epsilon'], 3)}, "
+    return f"{epsilon}{figure(row['information'], 3)} nats"
+
+
+def up(
+    nodes: Annotated[int, typer.Option("--nodes", help="SuperNodes.")] = 2,
+    rounds: _ROUNDS = 2,
+    defence: Annotated[
+        str, typer.Option("--defence", help="none, a mechanism or a channel.")
+    ] = "vmf",
+    strength: Annotated[float, typer.Option("--strength", help="Its noise parameter.")] = 500.0,
+    capacity: Annotated[
+        float, typer.Option("--capacity", help="A channel's nats a feature.")
+    ] = 0.1,
+    level: _LEVEL = "client",
+    max_norm: _NORM = 1.0,
+    local_steps: Annotated[int, typer.Option("--local-steps", help="E; 1 is FedSGD.")] = 1,
+    data: _DATA = "mnist-5k",
+    model: _MODEL = "mlp",
+    batch_size: _BATCH = 4,
+    learning_rate: _RATE = 0.5,
+    audit_seconds: _SECONDS = 10.0,
+    wait: Annotated[float, typer.Option("--wait", help="Seconds a round waits.")] = 300.0,
+    port: Annotated[int, typer.Option("--port", help="First port; 0 finds free ones.")] = 0,
+    data_dir: _DATA_DIR = "",
+    out: _OUT = Path("deployment"),
+) -> None:
+    """A deployment on loopback."""
+    from recondite.federated.deployment import Deployment, DeploymentError, write_app
+    from recondite.federated.settings import Settings
+
+    place = out.resolve()
+    noisy = defence not in ("none", "clip") and not defence.endswith("-channel")
+    found = data_dir or os.environ.get("RECONDITE_DATA", "")
+    plan = Settings(
+        data=data,
+        model=model,
+        clients=nodes,
+        rounds=rounds,
+        defence=defence,
+        strength=strength if noisy else 0.0,
+        capacity=capacity,
+        level=level,
+        max_norm=max_norm,
+        local_steps=local_steps,
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        audit_every=1,
+        audit_seconds=audit_seconds,
+        wait=wait,
+        data_dir=str(Path(found).resolve()) if found else "",
+        out=str(place / "results"),
+    )
+
+    def tell(line: str) -> None:
+        if not settings.quiet:
+            print(line, file=sys.stderr, flush=True)
+
+    ledgers = place / "ledgers"
+    app = write_app(place / "app", plan)
+    machine = Deployment(place, nodes, lambda index: {"ledger": str(ledgers)}, port=port, tell=tell)
+    try:
+        with machine:
+            for line in machine.run(app):
+                tell(line)
+    except DeploymentError as error:
+        print(f"recondite: {error} (logs in {out})", file=sys.stderr)
+        raise typer.Exit(1) from None
+    if not (place / "results" / "rounds.csv").exists():
+        print(f"recondite: the run did not finish: see the logs in {out}", file=sys.stderr)
+        raise typer.Exit(1)
+    _show_deployment(place, out)
+
+
+def _show_deployment(place: Path, out: Path) -> None:
+    """Rounds by the server's table, and what every client spent by its own ledger."""
+    import csv
+
+    from recondite.federated.server import ledgers
+
+    with (place / "results" / "rounds.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    table = [[r["round"], f"{100 * float(r['accuracy']):.1f} %", r["defence"]] for r in rows]
+    print_table("Rounds", ["round", "accuracy", "defence"], table, (), (0, 1))
+    costs = ledgers(place / "ledgers")
+    lines = [
+        [str(i), str(c.rounds), figure(c.epsilon), figure(c.information), c.level]
+        for i, c in enumerate(costs)
+    ]
+    notes = [
+        "ε at δ = 1e-5 and nats, at most, by each client's own ledger; Γ_server: not bounded",
+        f"written to {out}: results/report.html, keys, ledgers and logs",
+    ]
+    columns = ["client", "rounds", "ε", "nats", "protects"]
+    print_table("Released by each client", columns, lines, notes, (0, 1, 2, 3))
+
+
+def ledger(
+    folder: Annotated[Path, typer.Argument(help="A client's ledger folder.")],
+    delta: Annotated[float, typer.Option("--delta", help="δ of (ε, δ).")] = 1e-5,
+    as_json: Annotated[bool, typer.Option("--json", help="As JSON.")] = False,
+) -> None:
+    """What a client has spent."""
+    from recondite.federated.cost import spent
+    from recondite.federated.ledger import ReleaseLedger
+
+    if not (folder / "releases.jsonl").exists():
+        raise ValueError(f"{folder} holds no ledger: give the folder with releases.jsonl")
+    cost = spent(ReleaseLedger(folder).lines(), delta)
+    if as_json:
+        print_json({"schema_version": 1, **cost.to_dict()})
+        return
+    why = cost.reasons
+    told = cost.gamma["client"]
+    rows = [
+        ["rounds released", str(cost.rounds), "or that may have been"],
+        ["noised steps", str(cost.steps), ""],
+        ["ε", figure(cost.epsilon), why.get("epsilon", f"at δ = {delta:.3g}, {cost.neighbouring}")],
+        ["log Bayes' capacity", figure(cost.capacity), why.get("capacity", "nats")],
+        ["mutual information", figure(cost.information), why.get("information", "nats")],
+        ["Γ_client", figure(told), "nats, all rounds and local steps"],
+        ["Γ_server", str(cost.gamma["server"]), "what the server knows from elsewhere"],
+        ["prior", str(cost.gamma["prior"]), "what anybody knew before"],
+    ]
+    notes = [f"protects {cost.protects}"]
+    if cost.simulation:
+        notes.insert(0, "a simulation: noise that follows from a seed protects nobody")
+    print_table(
+        f"Released by this client: {cost.about}", ["quantity", "value", ""], rows, notes, (1,)
+    )

@@ -1,0 +1,127 @@
+"""Keys and certificates for a federation: an authority, a server, and one key a node."""
+
+from __future__ import annotations
+
+import datetime
+import ipaddress
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from recondite import _validate
+from recondite.data.records import needed
+
+__all__ = ["Credentials", "issue"]
+
+
+@dataclass(frozen=True)
+class Credentials:
+    """Where the files of a federation are. Private keys can be read by their owner only.
+
+    Attributes:
+      authority: Certificate that clients trust.
+      certificate: The server's.
+      key: The server's private key.
+      nodes: Private key of every node (OpenSSH), with its public key beside it (.pub).
+    """
+
+    authority: Path
+    certificate: Path
+    key: Path
+    nodes: tuple[Path, ...]
+
+
+def issue(
+    folder: str | os.PathLike[str],
+    nodes: int,
+    *,
+    hosts: Sequence[str] = ("localhost", "127.0.0.1"),
+    days: int = 30,
+) -> Credentials:
+    """Makes new keys (P-384) and certificates; the authority's own key is thrown away.
+
+    Args:
+      folder: Where to write; created for its owner only.
+      nodes: How many nodes.
+      hosts: Names and addresses by which the server is reached.
+      days: How long certificates are valid.
+    """
+    needed("cryptography", "cryptography")
+    from cryptography import x509  # noqa: PLC0415
+    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
+    from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415
+        Encoding,
+        NoEncryption,
+        PrivateFormat,
+        PublicFormat,
+    )
+
+    place = Path(folder)
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    root, server = (ec.generate_private_key(ec.SECP384R1()) for _ in range(2))
+    constraint = x509.BasicConstraints(ca=True, path_length=0)
+    own = _certificate("recondite authority", root, root, days, [(constraint, True)])
+    named = x509.SubjectAlternativeName([_general_name(host) for host in hosts])
+    leaf = _certificate("recondite superlink", server, root, days, [(named, False)])
+    out = Credentials(
+        place / "ca.pem",
+        place / "server.pem",
+        place / "server.key",
+        tuple(
+            place / f"node-{index}.key" for index in range(_validate.at_least("nodes", nodes, 1))
+        ),
+    )
+    out.authority.write_bytes(own.public_bytes(Encoding.PEM))
+    out.certificate.write_bytes(leaf.public_bytes(Encoding.PEM))
+    _private(out.key, server.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))
+    for path in out.nodes:
+        key = ec.generate_private_key(ec.SECP384R1())
+        _private(path, key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()))
+        public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
+        path.with_suffix(".pub").write_bytes(public + b"\n")
+    return out
+
+
+def _certificate(name: str, key: Any, signer: Any, days: int, extensions: list[Any]) -> Any:
+    from cryptography import x509  # noqa: PLC0415
+    from cryptography.hazmat.primitives import hashes  # noqa: PLC0415
+    from cryptography.x509.oid import NameOID  # noqa: PLC0415
+
+    def called(text: str) -> Any:
+        return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
+
+    now = datetime.datetime.now(datetime.timezone.utc)
+    identifier = x509.SubjectKeyIdentifier.from_public_key(key.public_key())
+    authority = x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key())
+    builder = (
+        x509.CertificateBuilder()
+        .subject_name(called(name))
+        .issuer_name(called("recondite authority"))
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - datetime.timedelta(minutes=5))
+        .not_valid_after(now + datetime.timedelta(days=days))
+        .add_extension(identifier, critical=False)
+        .add_extension(authority, critical=False)
+    )
+    for extension, critical in extensions:
+        builder = builder.add_extension(extension, critical=critical)
+    return builder.sign(signer, hashes.SHA384())
+
+
+def _general_name(host: str) -> Any:
+    from cryptography import x509  # noqa: PLC0415
+
+    try:
+        return x509.IPAddress(ipaddress.ip_address(host))
+    except ValueError:
+        return x509.DNSName(host)
+
+
+def _private(path: Path, content: bytes) -> None:
+    path.unlink(missing_ok=True)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(descriptor, "wb") as file:
+        file.write(content)

@@ -1,0 +1,255 @@
+"""What a client's releases cost so far: every line of its ledger, composed."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from recondite.accounting.pld import pld_epsilon
+from recondite.accounting.rdp import rdp_epsilon
+from recondite.accounting.run import compose
+from recondite.accounting.schedules import FixedSize, Poisson, Schedule, Shuffled
+from recondite.federated.budget import Budget
+from recondite.mechanisms import Mechanism
+from recondite.mechanisms.registry import mechanisms
+from recondite.notions import capacity, information, json_ready
+
+__all__ = ["NOT_BOUNDED", "Spent", "overspent", "spent"]
+
+NOT_BOUNDED = "not bounded"
+_WHOLE = "the client: its whole share of the data, replaced by any other (so each record in it too)"
+_RECORD = "a record of the client"
+_FEATURES = "the features of a record of the client (information only: no ε is claimed)"
+_NOTHING = "nothing was released"
+
+Line = dict[str, Any]
+Runs = list[tuple[Mechanism, Schedule]]
+Reasons = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Spent:
+    """What was released, in every notion that has a value. All are upper bounds.
+
+    Guarantee: against a server that sees every message of this client, including which rounds it
+    took part in: no amplification by the sampling of clients is claimed. Not covered: how long a
+    reply took, whether the client was there, and what the server knows from elsewhere.
+
+    Attributes:
+      protects: Whom or what the figures protect.
+      level: "client", "record" or "channel"; "none" before the first release.
+      rounds: Rounds released, or that may have been.
+      steps: Noised steps released (rounds, where the update is noised as a whole).
+      delta: δ of ``epsilon``.
+      epsilon: Tight ε; None where not defined.
+      neighbouring: Which two data sets ε compares.
+      information: Mutual information in nats: what all releases tell of what is noised.
+      capacity: Log Bayes' capacity in nats.
+      about: What capacity and information speak of.
+      channel: The data channel's own account, where there is one.
+      gamma: The three terms of Tan et al. (2024), Eq. (9): client, server, prior.
+      simulation: Whether any noise followed from a seed: then nobody is protected.
+      reasons: Why a figure is not defined.
+    """
+
+    protects: str
+    level: str
+    rounds: int
+    steps: int
+    delta: float
+    epsilon: float | None
+    neighbouring: str | None
+    information: float | None
+    capacity: float | None
+    about: str
+    channel: dict[str, Any] | None
+    gamma: dict[str, Any]
+    simulation: bool
+    reasons: dict[str, str] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """One JSON object; infinite values are the string "inf"."""
+        plain: dict[str, Any] = json_ready(asdict(self))
+        return plain
+
+
+def spent(lines: Iterable[Line], delta: float = 1e-5) -> Spent:
+    """Composes the lines of a ledger.
+
+    Args:
+      lines: The releases, as :class:`~recondite.federated.ledger.ReleaseLedger` holds them.
+      delta: δ at which ε is given.
+    """
+    released = list(lines)
+    reasons: dict[str, str] = {}
+    runs = _runs(released)
+    channel = _channel(released)
+    level = _level(released)
+    nats, volume = _sums(runs, channel, reasons)
+    epsilon, relation = _epsilon(runs, channel, delta, reasons)
+    return Spent(
+        protects={"client": _WHOLE, "record": _RECORD, "channel": _FEATURES}.get(level, _NOTHING),
+        level=level,
+        rounds=len(released),
+        steps=sum(int(line.get("schedule", {}).get("steps", 0)) for line in released),
+        delta=delta,
+        epsilon=epsilon,
+        neighbouring=relation,
+        information=nats,
+        capacity=volume,
+        about=_about(level, runs),
+        channel=channel,
+        gamma={
+            "client": nats if nats is not None else NOT_BOUNDED,
+            "server": NOT_BOUNDED,
+            "prior": NOT_BOUNDED,
+            "unit": "nats, all rounds and local steps of this client",
+        },
+        simulation=any(line.get("simulation", False) for line in released),
+        reasons=reasons,
+    )
+
+
+def overspent(budget: Budget | None, lines: Sequence[Line]) -> str | None:
+    """One line that says which limit these releases exceed; None where they fit."""
+    if budget is None:
+        return None
+    if budget.rounds is not None and len(lines) > budget.rounds:
+        return f"budget of {budget.rounds} rounds is spent"
+    reasons: dict[str, str] = {}
+    runs, channel = _runs(list(lines)), _channel(list(lines))
+    told, volume = _sums(runs, channel, reasons)
+    limits = (
+        ("epsilon", budget.epsilon, _at_most(runs, channel, budget, reasons)),
+        ("information", budget.information, told),
+        ("capacity", budget.capacity, volume),
+    )
+    for name, limit, value in limits:
+        if limit is None:
+            continue
+        if value is None:
+            why = reasons.get(name, "it has no value here")
+            return f"budget of {name} {limit:g} cannot be kept: {why}"
+        if value > limit:
+            return f"budget of {name} {limit:g} is spent: this round would make it {value:.4g}"
+    return None
+
+
+def _at_most(runs: Runs, channel: Line | None, budget: Budget, reasons: Reasons) -> float | None:
+    """ε through the Rényi curve where that fits the budget, which is quick; else the tight one."""
+    if budget.epsilon is None:
+        return None
+    if channel is None:
+        with contextlib.suppress(ValueError):
+            quick, _ = rdp_epsilon(compose(runs)[0], budget.delta)
+            if quick <= budget.epsilon:
+                return float(quick)
+    return _epsilon(runs, channel, budget.delta, reasons)[0]
+
+
+def _level(lines: list[Line]) -> str:
+    """The weakest of the levels: what all releases protect together."""
+    levels = {line["level"] for line in lines}
+    for level in ("channel", "record", "client"):
+        if level in levels:
+            return level
+    return "none"
+
+
+@functools.cache
+def _known() -> dict[str, type[Mechanism]]:
+    """Read once: looking through the installed packages takes as long as a round's noise."""
+    return mechanisms()
+
+
+def _mechanism(name: str, parameters: dict[str, Any]) -> Mechanism:
+    known = _known()
+    if name not in known:
+        raise ValueError(f"ledger names a mechanism {name!r} that is not installed here")
+    values = {k: tuple(v) if isinstance(v, list) else v for k, v in parameters.items()}
+    return known[name](**values)
+
+
+def _runs(lines: list[Line]) -> Runs:
+    """Lines that differ only in their counts are one run of the sum."""
+    counts: dict[str, list[int]] = {}
+    for line in lines:
+        if line["level"] == "channel":
+            continue
+        plan = line["schedule"]
+        same = {key: plan[key] for key in ("sampling", "batch_size", "records")}
+        key = json.dumps([line["mechanism"], line["parameters"], same], sort_keys=True)
+        total = counts.setdefault(key, [0, 0])
+        total[0] += int(plan["steps"])
+        total[1] += int(plan["passes"])
+    runs = []
+    for key, (steps, passes) in counts.items():
+        name, parameters, same = json.loads(key)
+        if steps:
+            runs.append((_mechanism(name, parameters), _schedule(same, steps, passes)))
+    return runs
+
+
+def _schedule(same: dict[str, Any], steps: int, passes: int) -> Schedule:
+    size, records = int(same["batch_size"]), int(same["records"])
+    if same["sampling"] == "poisson":
+        return Poisson(size / records, steps)
+    if same["sampling"] == "fixed-size":
+        return FixedSize(size, records, steps)
+    batches = math.ceil(records / size)
+    return Shuffled(max(passes, math.ceil(steps / batches)), size, records)
+
+
+def _sums(runs: Runs, channel: Line | None, reasons: Reasons) -> tuple[float | None, float | None]:
+    """Information and capacity of all releases together, a channel's among them."""
+    told: float | None = 0.0 if channel is None else float(channel["per_record"])
+    volume: float | None = 0.0
+    if channel is not None:
+        volume, reasons["capacity"] = None, "Bayes' capacity is not bounded for data channels"
+    for mechanism, schedule in runs:
+        why: Reasons = {}
+        nats = information(mechanism, schedule, why)["run"]
+        size = capacity(mechanism, schedule, why)["run"]
+        told = None if told is None or nats is None else told + nats
+        volume = None if volume is None or size is None else volume + size
+        for key, reason in why.items():
+            reasons[{"mutual_information": "information"}.get(key, "capacity")] = reason
+    return told, volume
+
+
+def _epsilon(
+    runs: Runs, channel: Line | None, delta: float, reasons: Reasons
+) -> tuple[float | None, str | None]:
+    if channel is not None:
+        reasons["epsilon"] = "a data channel bounds information; no ε is claimed for it"
+        return None, None
+    if not runs:
+        return 0.0, None
+    try:
+        composition, relation = compose(runs)
+    except ValueError as error:
+        reasons["epsilon"] = str(error)
+        return None, None
+    return float(pld_epsilon(composition, delta)), relation.value
+
+
+def _channel(lines: list[Line]) -> dict[str, Any] | None:
+    """The account with the most nats: the channel's own ledger adds up, it never shrinks."""
+    accounts = [line["channel"] for line in lines if line["level"] == "channel"]
+    if not accounts:
+        return None
+    most: dict[str, Any] = max(accounts, key=lambda account: float(account["per_record"]))
+    return most
+
+
+def _about(level: str, runs: Runs) -> str:
+    if level == "channel":
+        return "the features of one record"
+    if level == "client":
+        return "the client's update, each round"
+    return runs[0][0].subject if runs else "nothing"

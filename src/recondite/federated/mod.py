@@ -1,0 +1,318 @@
+"""A defence for an existing Flower client app, in one line."""
+
+from __future__ import annotations
+
+import logging
+import os
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from recondite import _validate
+from recondite.federated.budget import Budget
+from recondite.federated.cost import overspent
+from recondite.federated.flower import log
+from recondite.federated.ledger import MemoryLedger, ReleaseLedger
+from recondite.federated.replies import (
+    arrays_of,
+    dumps,
+    error_reply,
+    evaluate_reply,
+    loads,
+    reply_arrays,
+    round_key,
+    server_round,
+    train_reply,
+)
+from recondite.federated.serving import Serving, serving
+from recondite.federated.staying_out import StayOutError
+from recondite.federated.training_report import listening, only_trained, reported
+from recondite.federated.update import (
+    Arrays,
+    configured,
+    difference,
+    is_statistic,
+    moved,
+    noised_names,
+    release,
+)
+from recondite.mechanisms import Mechanism
+from recondite.numerics.secure import SecureGenerator
+
+__all__ = ["Defence", "defend"]
+
+_FAILED = "the client app failed in this round; the reason is in the client's own log"
+
+
+@dataclass(frozen=True)
+class Defence:
+    """A Flower client mod: ``mods=[defend(...)]``. Built by :func:`defend`."""
+
+    level: str
+    mechanism: Mechanism | None
+    max_norm: float
+    channel: Any
+    noise: str
+    ledger: str | os.PathLike[str] | None
+    budget: Budget | None
+    weight: float
+    weight_key: str
+    buffers: str
+    secure: bool
+    seed: int | None
+    _servings: dict[Any, Serving] = field(default_factory=dict, compare=False, repr=False)
+
+    def __call__(self, message: Any, context: Any, call_next: Any) -> Any:
+        """Answers a message of the server."""
+        kind = message.metadata.message_type.split(".")[0]
+        if kind == "evaluate":
+            return evaluate_reply(message, weight=self.weight, weight_key=self.weight_key)
+        if kind != "train":
+            return error_reply(message, "a defended client answers training messages only")
+        try:
+            return self._train(message, context, call_next)
+        except StayOutError as reason:
+            log(logging.WARNING, f"recondite: this client stays out of the round: {reason}")
+            return error_reply(message, str(reason))
+        except Exception:
+            # What went wrong may tell of the data: it stays here.
+            logging.getLogger("flwr").error("recondite: %s", traceback.format_exc())
+            return error_reply(message, _FAILED)
+
+    def _train(self, message: Any, context: Any, call_next: Any) -> Any:
+        if "stage" in message.content.config_records.get("secaggplus_configs", {}):
+            raise StayOutError("defend must come after secaggplus_mod in the list of mods")
+        book = self.open_ledger(context)
+        _, before = arrays_of(message)
+        key = round_key(message, before)
+        with book.locked():
+            sent = self._again(book, key)
+        if sent is None:
+            line = {**self._heading(message, key), **self._planned(book, before)}
+            seen = self._refuse_overspending(book, line)
+            after, line, counted = self._trained(message, context, call_next, book, before, line)
+            content = dumps(after)
+            with book.locked():
+                sent = self._again(book, key)
+                if sent is None:
+                    self._refuse_overspending(book, line, seen)
+                    book.store(key, content)
+                    book.write(line)
+                    counted()
+                    sent = after
+        return train_reply(message, sent, weight=self.weight, weight_key=self.weight_key)
+
+    def open_ledger(self, context: Any) -> ReleaseLedger | MemoryLedger:
+        """The ledger of the client that this context is of."""
+        given = self.ledger or context.node_config.get("ledger")
+        if given is None:
+            return MemoryLedger(context)
+        part = context.node_config.get("partition-id")
+        folder = Path(os.fspath(given))
+        return ReleaseLedger(folder if part is None else folder / f"client-{part}")
+
+    def _again(self, book: ReleaseLedger | MemoryLedger, key: str) -> Arrays | None:
+        """What a round that was released before gets: the same bytes, or nothing."""
+        counted = any(line["key"] == key for line in book.lines())
+        stored = book.stored(key)
+        if not counted:
+            # Stored but not counted: the client died in between, and nothing left.
+            return None
+        if stored is None:
+            raise StayOutError("this round was released before, and its bytes are gone")
+        log(logging.INFO, "recondite: the round was released before: the same bytes again")
+        return loads(stored)
+
+    def _heading(self, message: Any, key: str) -> dict[str, Any]:
+        return {
+            "key": key,
+            "run": str(message.metadata.run_id),
+            "round": server_round(message),
+            "level": self.level,
+            "simulation": self.seed is not None,
+            "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        }
+
+    def _planned(self, book: ReleaseLedger | MemoryLedger, before: Arrays) -> dict[str, Any]:
+        """The cost of a round as far as it is known before training."""
+        if self.mechanism is not None:
+            names = self._names(before)
+            mechanism = configured(self.mechanism, before, names)
+            return _noised(mechanism, {"sampling": "shuffled", "steps": 1, "passes": 1})
+        earlier = [line for line in book.lines() if line["level"] == self.level]
+        kept = ("mechanism", "parameters", "schedule", "channel")
+        return {key: earlier[-1][key] for key in kept if earlier and key in earlier[-1]}
+
+    def _refuse_overspending(self, book: Any, line: dict[str, Any], seen: Any = None) -> Any:
+        """Raises where a release would exceed the budget; returns what was looked at.
+
+        Args:
+          book: The ledger.
+          line: The release.
+          seen: What an earlier call looked at: the same need not be computed again.
+        """
+        lines = [*book.lines(), line]
+        known = "mechanism" in line or "channel" in line
+        if known and lines != seen:
+            reason = overspent(self.budget, lines)
+            if reason is not None:
+                raise StayOutError(reason)
+        return lines
+
+    def _names(self, before: Arrays) -> tuple[str, ...]:
+        names = noised_names(before)
+        left = [name for name, array in before.items() if is_statistic(name, array)]
+        if left and self.buffers == "refuse":
+            raise StayOutError(
+                f"{left[0]} is a batch-norm statistic, which no noise here covers: use group norm"
+            )
+        if left:
+            log(logging.INFO, f"recondite: {len(left)} batch-norm buffers are sent back unchanged")
+        return names
+
+    def _trained(
+        self, message: Any, context: Any, call_next: Any, book: Any, before: Arrays, line: Any
+    ) -> tuple[Arrays, dict[str, Any], Callable[[], None]]:
+        """What leaves, its line in the ledger, and whom to tell once it is counted."""
+        if self.channel is not None:
+            with serving(self._serving(book)) as served:
+                after = reply_arrays(call_next(message, context), before)
+            account = served.account()
+            uses = {"steps": account["uses"]}
+            return after, {**line, "channel": account, "schedule": uses}, _nobody
+        if self.mechanism is not None:
+            after = reply_arrays(call_next(message, context), before)
+            names = self._names(before)
+            update = difference(before, after, names)
+            mechanism = configured(self.mechanism, before, names)
+            noised = release(mechanism, update, self.max_norm, self._generator(context, line))
+            return moved(before, names, noised), line, _nobody
+        with listening() as reports:
+            after = reply_arrays(call_next(message, context), before)
+        if len(reports) != 1:
+            raise StayOutError(
+                "the app must tell how it trained: call recondite.federated.trained_with(engine, "
+                "model) once in its training function"
+            )
+        told = reported(reports[0])
+        told["simulation"] = reports[0].simulation or self.seed is not None
+        return only_trained(before, after, reports[0]), {**line, **told}, reports[0].counted
+
+    def _serving(self, book: ReleaseLedger | MemoryLedger) -> Serving:
+        if isinstance(book, MemoryLedger):
+            # A secret that ends with the round would draw other noise in the next one, uncounted.
+            raise StayOutError(
+                'a channel needs a ledger folder: ledger=… or --node-config ledger="…"'
+            )
+        total = None if self.budget is None else self.budget.information
+        made = Serving(self.channel, self.noise, book.folder, total, self.seed)
+        return self._servings.setdefault(book.folder, made)
+
+    def _generator(self, context: Any, line: dict[str, Any]) -> Any:
+        if self.secure:
+            return SecureGenerator()
+        if self.seed is None:
+            return None
+        part = int(context.node_config.get("partition-id", 0))
+        return np.random.default_rng([self.seed, part, int(line["round"] or 0)])
+
+
+def _nobody() -> None:
+    """Nobody waits to hear that a release was counted."""
+
+
+def _noised(mechanism: Mechanism, counts: dict[str, Any]) -> dict[str, Any]:
+    return {
+        "mechanism": mechanism.name,
+        "parameters": mechanism.parameters(),
+        "schedule": {**counts, "batch_size": 1, "records": 1},
+    }
+
+
+def defend(
+    mechanism: Mechanism | None = None,
+    *,
+    max_norm: float | None = None,
+    channel: Any = None,
+    noise: str = "once",
+    ledger: str | os.PathLike[str] | None = None,
+    budget: Budget | None = None,
+    weight: float = 1,
+    weight_key: str = "num-examples",
+    buffers: str = "drop",
+    secure: bool = False,
+    seed: int | None = None,
+) -> Defence:
+    """Returns a client mod that lets nothing leave but what the ledger counts.
+
+    | given | what is released | protects |
+    | --- | --- | --- |
+    | ``mechanism`` and ``max_norm`` | the update, bounded and noised as a whole | the client |
+    | ``channel`` | the app's own update, from noisy records | a record's features |
+    | neither | the app's own update, trained with a ``PrivacyEngine`` | a record |
+
+    Guarantee: what the table says, against a server that sees every message of this client, in
+    the sense and under the assumptions of the mechanism or channel; :func:`spent` composes it
+    over rounds, runs and restarts. Client sampling amplifies nothing: the server does it. A reply
+    is built anew: metrics are left out, the number of examples is ``weight``, batch-norm buffers
+    go back as they came, evaluation is answered without a figure, and an error without its
+    reason. The ledger is on disk before a reply is returned; the same round sent again gets the
+    same bytes, and is counted once. Not covered: how long the app took, and an app that does
+    something else with its data. The app's code comes through the server: trust who signs it.
+
+    With Flower's SecAgg+ mod, put this one after it: ``mods=[secaggplus_mod, defend(...)]``; the
+    first in the list is the last to touch what leaves.
+
+    Args:
+      mechanism: Noise for the whole update: Gaussian, VMF, directional, or a package's own.
+      max_norm: The norm an update is clipped to; for directions, the length that every release
+        has: a public constant.
+      channel: A fitted channel. While the app trains, every torch ``DataLoader`` it iterates
+        serves noisy copies. Records read otherwise are not protected.
+      noise: Of the channel: "once" or "per_step".
+      ledger: Folder for the ledger; by default the SuperNode's ``--node-config ledger="…"``, and
+        without one it is kept in Flower's context, which a restart loses. Clients with a
+        ``partition-id`` each have a subfolder.
+      budget: What may be spent; a round that would exceed it is not released.
+      weight: The number of examples the server is told, a public constant.
+      weight_key: Its name in the reply.
+      buffers: "drop" sends batch-norm statistics back unchanged, "refuse" stays out.
+      secure: Noise on updates from a cryptographic generator, bit by bit.
+      seed: Repeatable noise, for simulations: it protects nobody, and the ledger says so.
+
+    Example:
+      >>> import recondite as rc
+      >>> mod = defend(rc.VonMisesFisher(kappa=500), max_norm=1.0)
+      >>> mod.level
+      'client'
+    """
+    if mechanism is not None and channel is not None:
+        raise ValueError("mechanism and channel are two defences: give one, or two mods")
+    if (mechanism is None) != (max_norm is None):
+        raise ValueError("max_norm bounds the update that a mechanism noises: give both or neither")
+    if secure and seed is not None:
+        raise ValueError("seed makes noise repeatable: leave it out in secure mode")
+    if seed is not None and channel is not None and noise == "once":
+        raise ValueError("seed is not for once noise: it repeats with its secret")
+    _validate.choice("noise", noise, ("once", "per_step"))
+    _validate.choice("buffers", buffers, ("drop", "refuse"))
+    level = "client" if mechanism is not None else "channel" if channel is not None else "record"
+    return Defence(
+        level=level,
+        mechanism=mechanism,
+        max_norm=1.0 if max_norm is None else _validate.positive("max_norm", max_norm),
+        channel=channel,
+        noise=noise,
+        ledger=ledger,
+        budget=budget,
+        weight=_validate.positive("weight", weight),
+        weight_key=weight_key,
+        buffers=buffers,
+        secure=secure,
+        seed=seed,
+    )

@@ -1,0 +1,127 @@
+"""Replies built anew from what may leave, so that nothing else can."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recondite.federated.flower import flower
+from recondite.federated.update import Arrays
+
+__all__ = [
+    "arrays_of",
+    "dumps",
+    "error_reply",
+    "evaluate_reply",
+    "loads",
+    "reply_arrays",
+    "round_key",
+    "train_reply",
+]
+
+_LEGACY = "fitres.parameters"
+_LEGACY_IN = "fitins.parameters"
+
+
+def arrays_of(message: Any) -> tuple[str, dict[str, NDArray[Any]]]:
+    """The one array record of a message, by its name."""
+    records = message.content.array_records
+    if len(records) != 1:
+        raise ValueError(f"a message must carry exactly one ArrayRecord, got {len(records)}")
+    name, record = next(iter(records.items()))
+    return name, {key: array.numpy() for key, array in record.items()}
+
+
+def server_round(message: Any) -> int | None:
+    """The round that the server says it is, if it does."""
+    for record in message.content.config_records.values():
+        for key in ("server-round", "current-round"):
+            if isinstance(record.get(key), int):
+                return int(record[key])
+    group = message.metadata.group_id
+    return int(group) if group and group.isdigit() else None
+
+
+def round_key(message: Any, arrays: Arrays) -> str:
+    """Names a round: the same run, round and global model are the same round, however often sent.
+
+    Without a round in the configuration, the message itself is the round.
+    """
+    number = server_round(message)
+    digest = hashlib.blake2b(digest_size=16)
+    digest.update(f"{message.metadata.run_id} {message.metadata.message_type} ".encode())
+    digest.update(
+        f"round {number}".encode()
+        if number is not None
+        else f"message {message.metadata.message_id}".encode()
+    )
+    for name, array in arrays.items():
+        digest.update(f"{name} {array.dtype} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).tobytes())
+    return digest.hexdigest()
+
+
+def train_reply(message: Any, arrays: Arrays, *, weight: float, weight_key: str) -> Any:
+    """A reply with these arrays and a public constant for the number of examples."""
+    app = flower()
+    received = next(iter(message.content.array_records))
+    record = app.ArrayRecord({key: app.Array(np.asarray(value)) for key, value in arrays.items()})
+    if received == _LEGACY_IN:
+        content = app.RecordDict(
+            {
+                _LEGACY: record,
+                "fitres.num_examples": app.MetricRecord({"num_examples": int(weight)}),
+                "fitres.metrics": app.ConfigRecord({}),
+                "fitres.status": app.ConfigRecord({"code": 0, "message": ""}),
+            }
+        )
+    else:
+        metrics = app.MetricRecord({weight_key: weight})
+        content = app.RecordDict({received: record, "metrics": metrics})
+    return app.Message(content, reply_to=message)
+
+
+def evaluate_reply(message: Any, *, weight: float, weight_key: str) -> Any:
+    """A reply without a single figure of the client's data."""
+    app = flower()
+    metrics = app.MetricRecord({weight_key: weight})
+    return app.Message(app.RecordDict({"metrics": metrics}), reply_to=message)
+
+
+def error_reply(message: Any, reason: str) -> Any:
+    """A reply that says why there is none; the reason must not depend on the data."""
+    app = flower()
+    code = flower("flwr.common.constant").ErrorCode.MOD_FAILED_PRECONDITION
+    return app.Message(app.Error(code=code, reason=f"recondite: {reason}"), reply_to=message)
+
+
+def dumps(arrays: Arrays) -> bytes:
+    """Arrays as bytes that hold numbers and can run nothing."""
+    buffer = io.BytesIO()
+    names = np.array(list(arrays), dtype=np.str_)
+    values = {str(index): array for index, array in enumerate(arrays.values())}
+    np.savez(buffer, allow_pickle=False, names=names, **values)
+    return buffer.getvalue()
+
+
+def loads(content: bytes) -> dict[str, NDArray[Any]]:
+    """The arrays of :func:`dumps`."""
+    with np.load(io.BytesIO(content), allow_pickle=False) as found:
+        return {str(name): found[str(index)] for index, name in enumerate(found["names"])}
+
+
+def reply_arrays(reply: Any, before: Arrays) -> Arrays:
+    """The arrays of an app's reply, which must be those it was sent, trained."""
+    if reply.has_error():
+        raise ValueError(f"the app replied with an error: {reply.error.reason}")
+    _, after = arrays_of(reply)
+    if list(after) != list(before):
+        raise ValueError("the reply must have the arrays that were received, by the same names")
+    for name, array in before.items():
+        if after[name].shape != array.shape:
+            raise ValueError(f"{name} has shape {after[name].shape}, received was {array.shape}")
+    return {name: after[name].astype(array.dtype) for name, array in before.items()}

@@ -1,0 +1,239 @@
+"""The server of the ready app: rounds, evaluation, the auditor, and one line a round."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from recondite.federated.cost import Spent, spent
+from recondite.federated.evidence import Originals
+from recondite.federated.flower import flower
+from recondite.federated.ledger import ReleaseLedger
+from recondite.federated.settings import CHANNELS, Settings
+from recondite.federated.shares import held_out_set, initial_model
+from recondite.federated.strategy import AuditingStrategy
+from recondite.models import count_parameters, save_weights
+from recondite.training.record import machine, write_json
+from recondite.training.trainer import evaluate
+
+__all__ = ["federate", "ledgers", "read_truth"]
+
+Row = dict[str, Any]
+_PUBLIC = ("digits", "mnist-5k", "mnist", "fashion-mnist", "cifar10", "cifar100", "svhn")
+
+
+def federate(
+    grid: Any,
+    settings: Settings,
+    *,
+    study: str = "federated",
+    progress: Callable[[Row], None] | None = None,
+) -> tuple[Any, list[Row]]:
+    """Trains over a Flower grid.
+
+    Args:
+      grid: Flower's grid, of the simulation or the deployment engine.
+      settings: The federation. ``out`` receives rounds.csv, weights and the auditor's evidence.
+      study: Name of the run in the report.
+      progress: Called with each round's row.
+
+    Returns:
+      The trained model and one row a round: accuracy, loss, what one client released at most, and
+      what the auditor rebuilt at best.
+    """
+    app, strategies = flower(), flower("flwr.serverapp.strategy")
+    model, held_out = initial_model(settings), held_out_set(settings)
+    asked = max(1, round(settings.fraction * settings.clients))
+    strategy: Any = strategies.FedAvg(
+        fraction_train=settings.fraction,
+        fraction_evaluate=0.0,
+        min_train_nodes=asked,
+        min_available_nodes=settings.clients,
+    )
+    auditor = None
+    if settings.audit_every:
+        strategy = _audited(strategy, model, held_out, settings, study)
+        auditor = strategy.auditor
+    rows: list[Row] = []
+
+    def evaluated(number: int, arrays: Any) -> Any:
+        _load(model, arrays)
+        scores = evaluate(model, held_out)
+        row = _round(settings, number, scores)
+        rows.append(row)
+        if auditor is not None:
+            utility = {"test_accuracy": scores["accuracy"], "test_loss": scores["loss"]}
+            auditor.note_utility(number, utility)
+        if progress is not None:
+            progress(row)
+        return app.MetricRecord(scores)
+
+    config = app.ConfigRecord(_sent(settings))
+    initial = app.ArrayRecord(model.state_dict())
+    strategy.start(
+        grid,
+        initial,
+        num_rounds=settings.rounds,
+        timeout=settings.wait,
+        train_config=config,
+        evaluate_fn=evaluated,
+    )
+    if auditor is not None:
+        _add_reconstructions(rows, strategy.finish())
+    if settings.out:
+        _write(Path(settings.out), settings, rows, model, study)
+    return model, rows
+
+
+def ledgers(folder: str | os.PathLike[str]) -> list[Spent]:
+    """What each client of a simulation spent, by the ledgers in a folder."""
+    found = sorted(Path(folder).glob("client-*/releases.jsonl"))
+    return [spent(ReleaseLedger(path.parent).lines()) for path in found]
+
+
+def read_truth(folder: str | os.PathLike[str], number: int, node: str) -> Originals | None:
+    """What a simulated client trained on in a round, all local steps after each other."""
+    path = Path(folder) / f"{number}-{node}.npz"
+    if not path.exists():
+        return None
+    with np.load(path, allow_pickle=False) as found:
+        images, labels = torch.from_numpy(found["images"]), torch.from_numpy(found["labels"])
+    return images.flatten(0, 1), labels.flatten()
+
+
+def _sent(settings: Settings) -> dict[str, Any]:
+    """The settings that clients need, as a configuration that goes with every message."""
+    own = (
+        "out",
+        "audit-every",
+        "audit-clients",
+        "audit-seconds",
+        "attack",
+        "attack-steps",
+        "rounds",
+    )
+    return {key: value for key, value in settings.to_config().items() if key not in own}
+
+
+def _audited(strategy: Any, model: Any, held_out: Any, settings: Settings, study: str) -> Any:
+    truth = settings.truth
+    return AuditingStrategy(
+        strategy,
+        every=settings.audit_every,
+        clients=settings.audit_clients,
+        seed=settings.seed_or_none,
+        model=model,
+        shape=held_out.shape,
+        out=settings.out or "audit",
+        learning_rate=settings.learning_rate,
+        local_steps=settings.local_steps,
+        batch_size=settings.batch_size,
+        attack=settings.attack or None,
+        attack_steps=settings.attack_steps,
+        time_limit=settings.audit_seconds,
+        scale=(held_out.mean, held_out.std),
+        originals=(lambda number, node: read_truth(truth, number, node)) if truth else None,
+        about=_about(settings, model, held_out),
+        study=study,
+    )
+
+
+def _about(settings: Settings, model: Any, held_out: Any) -> Row:
+    """The parts of a row of evidence that are the same for all clients."""
+    mechanism = settings.mechanism()
+    channel = settings.defence in CHANNELS
+    parameter = "capacity" if channel else None if mechanism is None else mechanism.parameter
+    value = settings.capacity if channel else None if mechanism is None else settings.strength
+    kept = ("name", "shape", "classes", "pixel_scale")
+    algorithm = "FedSGD" if settings.local_steps == 1 else f"FedAvg, E = {settings.local_steps}"
+    return {
+        "defence": settings.defence,
+        "label": settings.label,
+        "parameter": parameter,
+        "value": value,
+        "seed": settings.seed_or_none,
+        "data": {
+            **{key: held_out.summary()[key] for key in kept},
+            "partition": settings.partition,
+            "clients": settings.clients,
+            "public": settings.data in _PUBLIC,
+        },
+        "model": {"name": settings.model, "parameters": count_parameters(model)},
+        "training": {
+            "algorithm": algorithm,
+            "rounds": settings.rounds,
+            "local_steps": settings.local_steps,
+            "batch_size": settings.batch_size,
+            "optimizer": "sgd",
+            "learning_rate": settings.learning_rate,
+        },
+        "simulation": settings.seed >= 0,
+    }
+
+
+def _round(settings: Settings, number: int, scores: dict[str, float]) -> Row:
+    row: Row = {
+        "round": number,
+        "defence": settings.label,
+        "partition": settings.partition,
+        "local_steps": settings.local_steps,
+        "accuracy": scores["accuracy"],
+        "loss": scores["loss"],
+        "epsilon": None,
+        "information": None,
+        "protects": _level(settings),
+        "ssim": None,
+        "mse": None,
+    }
+    costs = ledgers(settings.ledger) if settings.ledger and number else []
+    if costs:
+        told = [cost.information for cost in costs]
+        row["epsilon"] = _most([cost.epsilon for cost in costs])
+        row["information"] = _most(told)
+    return row
+
+
+def _level(settings: Settings) -> str:
+    """What the defence protects; how much was spent, only a client's own ledger knows."""
+    if settings.defence in CHANNELS:
+        return "channel"
+    return settings.level if settings.mechanism_name else "nothing"
+
+
+def _most(values: list[float | None]) -> float | None:
+    found = [value for value in values if value is not None]
+    return max(found) if len(found) == len(values) and found else None
+
+
+def _add_reconstructions(rows: list[Row], evidence: list[Row]) -> None:
+    for row in rows:
+        found = [e["reconstruction"] for e in evidence if e["round"] == row["round"]]
+        scored = [part for part in found if "ssim_worst" in part]
+        if scored:
+            row["ssim"] = max(part["ssim_worst"] for part in scored)
+            row["mse"] = min(part["mse_worst"] for part in scored)
+
+
+def _write(folder: Path, settings: Settings, rows: list[Row], model: Any, study: str) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "rounds.csv").open("w", newline="") as file:
+        table = csv.DictWriter(file, list(rows[0]))
+        table.writeheader()
+        table.writerows(rows)
+    save_weights(model, folder / "weights.safetensors")
+    hidden = ("data-dir", "ledger", "truth", "out")
+    resolved = {k: v for k, v in settings.to_config().items() if k not in hidden}
+    record = {"name": study, "study": resolved, "rounds": rows, "machine": machine()}
+    write_json(folder / "study.json", json.loads(json.dumps(record)))
+
+
+def _load(model: Any, record: Any) -> None:
+    values = {name: torch.from_numpy(array.numpy().copy()) for name, array in record.items()}
+    model.load_state_dict(values)

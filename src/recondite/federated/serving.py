@@ -1,0 +1,133 @@
+"""A data channel under an app that knows nothing of it: its loaders serve noisy copies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any
+
+from recondite.channels import Channel, Protected
+
+__all__ = ["Serving", "serving"]
+
+_KEPT = (
+    "per_record",
+    "per_dimension",
+    "data_set",
+    "uses",
+    "records",
+    "noise",
+    "channel",
+    "capacity_nats",
+    "guarantee",
+)
+
+
+def _same(index: int, record: Any) -> int:
+    """Every record is identified by its content alone.
+
+    Apps shuffle, split and subset: a record that came back under another number would be drawn
+    again, and nothing could count it. The price: equal records have equal noisy copies.
+    """
+    del index, record
+    return 0
+
+
+class Serving:
+    """The protected loaders of an app, kept from round to round while it uses the same ones.
+
+    Args:
+      channel: The fitted channel.
+      noise: "once" or "per_step".
+      folder: Where the secret and the counts of uses live.
+      total: The most nats that may be told of a record, or None.
+      seed: For `per_step` noise in simulations.
+    """
+
+    def __init__(
+        self,
+        channel: Channel,
+        noise: str,
+        folder: Path,
+        total: float | None,
+        seed: int | None = None,
+    ) -> None:
+        self._channel, self._noise, self._folder = channel, noise, folder
+        self._total, self._seed = total, seed
+        self._made: dict[int, tuple[Any, Any]] = {}
+        self._used: set[int] = set()
+
+    def begin(self) -> None:
+        """A round begins: twins of loaders that the last one did not use are forgotten."""
+        self._made = {key: self._made[key] for key in self._used}
+        self._used = set()
+
+    def protected(self, loader: Any) -> Any:
+        """The protected twin of a loader, made once for every data set."""
+        self._used.add(id(loader))
+        known = self._made.get(id(loader))
+        if known is not None:
+            return known[1]
+        options: dict[str, Any] = {"total_information": self._total}
+        if self._noise == "once":
+            options["identity"] = _same
+            options["secret"] = self._folder / "channel.secret"
+        else:
+            options["seed"] = self._seed
+        options["ledger"] = self._folder / f"channel-{len(loader.dataset)}.jsonl"
+        made = self._channel.protect(loader, self._noise, **options)
+        self._made[id(loader)] = (loader, made)  # the loader too: its id must stay its own
+        return made
+
+    def account(self) -> dict[str, Any]:
+        """What was told of the record that was told most of.
+
+        Raises:
+          ValueError: If no batch went through the channel.
+        """
+        if not self._used:
+            raise ValueError(
+                "no batch went through the channel: the app must read its records through torch "
+                "DataLoaders, in the training function"
+            )
+        accounts = [
+            made.information() for key, (_, made) in self._made.items() if key in self._used
+        ]
+        most = max(accounts, key=lambda account: float(account["per_record"]))
+        return {key: most[key] for key in _KEPT}
+
+
+_SERVING: ContextVar[Serving | None] = ContextVar("recondite_serving", default=None)
+
+
+def _patch_loaders() -> None:
+    """Makes torch's loaders ask, when iterated, whether a channel is in force."""
+    import torch.utils.data  # noqa: PLC0415
+
+    kind: Any = torch.utils.data.DataLoader
+    original = kind.__iter__
+    if getattr(original, "_recondite", False):
+        return
+
+    def iterate(self: Any) -> Any:
+        current = _SERVING.get()
+        if current is None or isinstance(self, Protected):
+            return original(self)
+        return iter(current.protected(self))
+
+    iterate._recondite = True  # type: ignore[attr-defined]
+    kind.__iter__ = iterate
+
+
+@contextmanager
+def serving(current: Serving) -> Iterator[Serving]:
+    """While inside, every torch ``DataLoader`` that is iterated serves noisy copies."""
+    _patch_loaders()
+    current.begin()
+    token = _SERVING.set(current)
+    try:
+        yield current
+    finally:
+        _SERVING.reset(token)
