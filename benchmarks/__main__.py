@@ -21,6 +21,7 @@ from benchmarks import (
     channels,
     commands,
     comparisons,
+    federated,
     sampling,
     training,
 )
@@ -39,6 +40,7 @@ _TOPICS = {
     "comparisons": comparisons.BENCHMARKS,
     "attacks": attacks.BENCHMARKS,
     "channel-training": channel_training.BENCHMARKS,
+    "federated": federated.BENCHMARKS,
 }
 _RESULTS = Path(__file__).resolve().parent / "results" / "latest.json"
 

@@ -11,7 +11,9 @@ from recondite.attacks.gradient.mean_image import MeanImage
 from recondite.attacks.gradient.multi_step import MultiStep, update
 from recondite.attacks.gradient.priors import GaussianPrior
 from recondite.attacks.gradient.see_through import SeeThroughGradients
+from recondite.attacks.inversion import ModelInversion
 from recondite.attacks.knowledge import THREATS, Knowledge, ThreatModel
+from recondite.attacks.membership import Lira, Reference, Rmia, Threshold, WhiteBox
 
 __all__ = [
     "DLG",
@@ -24,11 +26,17 @@ __all__ = [
     "GradientAttack",
     "InvertingGradients",
     "Knowledge",
+    "Lira",
     "MeanImage",
+    "ModelInversion",
     "MultiStep",
     "Reconstruction",
+    "Reference",
+    "Rmia",
     "SeeThroughGradients",
     "ThreatModel",
+    "Threshold",
+    "WhiteBox",
     "infer_labels",
     "update",
 ]

@@ -55,8 +55,8 @@ PRESETS: dict[str, Preset] = {
     "compare-dlg": Preset(
         "dlg",
         _COMPARE,
-        {"steps": 300, "restarts": 1},
-        assumptions=("300 iterations, the attack's published default", "batch size 1"),
+        {"steps": 2500, "restarts": 1},
+        assumptions=("2,500 L-BFGS iterations (the published 300 steps are of up to 20 each)", "batch size 1"),
     ),
     "dirdp-iga": Preset(
         "inverting-gradients",
