@@ -1,0 +1,152 @@
+"""Writes docs/studies/*.md and their figures from results/*.json.
+
+    python docs/make_studies.py            # all pages
+    python docs/make_studies.py compare    # one
+
+Nothing is computed here but the tables of pure accounting: rows come from the jobs of
+recondite.experiments.reproductions, whose files lie in results/ under the job's name.
+"""
+
+# ruff: noqa: D103
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from recondite.experiments.reproductions.printed import channel, compare, dirdp, dirdp_v1
+from recondite.experiments.reproductions.tables import accounting, others, timing
+from recondite.experiments.reproductions.tables import compare as compared
+from recondite.experiments.reproductions.tables.cells import Cell, agreement, mean
+
+HERE = Path(__file__).parent
+RESULTS = HERE.parent / "results"
+IMAGES = HERE / "images" / "studies"
+PAGES = HERE / "studies"
+
+
+def rows(job: str) -> list[dict[str, Any]]:
+    """Rows of a job from all of its files; of a block that is in several, the last one's."""
+    blocks: dict[str, list[dict[str, Any]]] = {}
+    for file in sorted(RESULTS.glob(f"{job}*.json")):
+        content = json.loads(file.read_text())
+        if content.get("job") != job or content.get("quick"):
+            continue
+        fresh: dict[str, list[dict[str, Any]]] = {}
+        for row in content["rows"]:
+            fresh.setdefault(row["block"], []).append(row)
+        blocks.update(fresh)
+    return [row for part in blocks.values() for row in part]
+
+
+def sources(*jobs: str) -> str:
+    """Where the numbers come from, for the foot of a page."""
+    lines = []
+    for job in jobs:
+        for file in sorted(RESULTS.glob(f"{job}*.json")):
+            content = json.loads(file.read_text())
+            if content.get("job") == job:
+                where = content["provenance"]
+                lines.append(
+                    f"- `results/{file.name}`: {where['device']}, torch {where['torch']}, "
+                    f"{where['created'][:10]}"
+                )
+    if not lines:
+        return "No run in full is stored yet.\n"
+    return "\n".join(lines) + "\n"
+
+
+def number(value: float | None, unit: str = "") -> str:
+    if value is None:
+        return "–"
+    if unit == "accuracy":
+        return f"{value:.1f}"
+    if unit == "SSIM":
+        return f"{value:.3f}"
+    return f"{value:.4g}" if abs(value) < 1e6 else f"{value:.1e}"
+
+
+def table(cells: list[Cell], *, skip_missing: bool = True) -> str:
+    """Paper, ours, difference, why; cells that were not run are counted below."""
+    shown = [c for c in cells if c.ours is not None] if skip_missing else cells
+    if not shown:
+        return "Not run yet.\n"
+    lines = ["| cell | paper | ours | difference | why |", "| :-- | --: | --: | --: | :-- |"]
+    for cell in shown:
+        ours = number(cell.ours, cell.unit)
+        if cell.spread is not None:
+            ours += f" ± {number(cell.spread, cell.unit)}"
+        gap = "–" if cell.difference is None else f"{cell.difference:+.3g}"
+        lines.append(
+            f"| {cell.name} | {number(cell.paper, cell.unit)} | {ours} | {gap} | {cell.why} |"
+        )
+    missing = len(cells) - len(shown)
+    if missing:
+        lines += ["", f"{missing} cells were not run."]
+    return "\n".join(lines) + "\n"
+
+
+def folded(title: str, text: str) -> str:
+    """A long table that opens on a click."""
+    return f"<details markdown><summary>{title}</summary>\n\n{text}\n</details>\n"
+
+
+def claims(lines: list[tuple[str, str, str]]) -> str:
+    """The verdicts, first on every page."""
+    out = ["| claim | verdict | why |", "| :-- | :-- | :-- |"]
+    out += [f"| {claim} | **{verdict}** | {why} |" for claim, verdict, why in lines]
+    return "\n".join(out) + "\n"
+
+
+def within(cells: list[Cell], points: float = 3.0) -> str:
+    """'n of m (x%)' cells within so many points."""
+    near, run = agreement(cells, points)
+    return f"{near} of {run} ({100 * near / run:.0f}%)" if run else "none run"
+
+
+def save(figure: Any, name: str) -> str:
+    """An SVG, and the line that shows it."""
+    IMAGES.mkdir(parents=True, exist_ok=True)
+    figure.savefig(IMAGES / f"{name}.svg", bbox_inches="tight", metadata={"Date": None})
+    return f"![{name}](../images/studies/{name}.svg)\n"
+
+
+def pyplot() -> Any:
+    import matplotlib as mpl  # noqa: PLC0415
+
+    mpl.use("Agg")
+    mpl.rcParams["svg.hashsalt"] = "recondite"
+    from matplotlib import pyplot as plt  # noqa: PLC0415
+
+    return plt
+
+
+def write(name: str, parts: list[str]) -> None:
+    PAGES.mkdir(parents=True, exist_ok=True)
+    (PAGES / f"{name}.md").write_text("\n".join(part.rstrip() + "\n" for part in parts))
+
+
+def assumptions(items: tuple[str, ...]) -> str:
+    return "## What the paper leaves open, and what was assumed\n\n" + "\n".join(
+        f"- {item}" for item in items
+    )
+
+
+def main() -> None:
+    sys.path.insert(0, str(HERE))
+    import study_pages  # noqa: PLC0415
+
+    for name in sys.argv[1:] or list(study_pages.PAGES):
+        study_pages.PAGES[name]()
+
+
+# What the pages use.
+__all__ = [
+    "Cell", "accounting", "assumptions", "channel", "claims", "compare", "compared", "dirdp",
+    "dirdp_v1", "folded", "mean", "number", "others", "pyplot", "rows", "save", "sources", "table",
+    "timing", "within", "write",
+]  # fmt: skip
+
+if __name__ == "__main__":
+    main()

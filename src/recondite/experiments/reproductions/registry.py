@@ -1,0 +1,130 @@
+"""Every table and figure of the four studies: what it takes to check it, and how."""
+
+# ruff: noqa: E501  (tables are easier to check in long lines)
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+from recondite.experiments.reproductions.tables.cells import Cell
+
+__all__ = ["ITEMS", "Item", "find"]
+
+_JOBS = "recondite.experiments.reproductions.jobs"
+_TABLES = "recondite.experiments.reproductions.tables"
+
+
+@dataclass(frozen=True)
+class Item:
+    """A table or figure.
+
+    Attributes:
+      name: ``study/table-4``.
+      title: What it shows.
+      compares: What is put beside the paper's.
+      table: ``module:function`` below ``tables``; it gets the rows of each job.
+      jobs: (module:function below ``jobs``, name of the result, parts of block names) of each job.
+      data: Data sets it needs.
+      cpu: Rough time of the full version on two cores.
+      gpu: Rough time on one GPU of the H200's kind.
+      quick: Rough time of the small version on two cores.
+      note: What was left out, if anything.
+      fixed: Arguments of the table function after the rows.
+    """
+
+    name: str
+    title: str
+    compares: str
+    table: str
+    jobs: tuple[tuple[str, str, tuple[str, ...]], ...] = ()
+    data: tuple[str, ...] = ()
+    cpu: str = "seconds"
+    gpu: str = "–"
+    quick: str = "seconds"
+    note: str = ""
+    fixed: tuple[str, ...] = ()
+
+    @property
+    def study(self) -> str:
+        """compare, channel, dirdp or dirdp-v1."""
+        return self.name.partition("/")[0]
+
+    def run_jobs(self, context: Any) -> dict[str, list[dict[str, Any]]]:
+        """Computes what is missing; rows of each job."""
+        out = {}
+        for place, result, only in self.jobs:
+            module, function = place.split(":")
+            job = getattr(import_module(f"{_JOBS}.{module}"), function)
+            context.only = () if context.quick else only
+            job(context)
+            out[result] = context.sink(result).rows
+        return out
+
+    def cells(self, rows: dict[str, list[dict[str, Any]]]) -> list[Cell]:
+        """The comparison."""
+        module, function = self.table.split(":")
+        make: Callable[..., list[Cell]] = getattr(import_module(f"{_TABLES}.{module}"), function)
+        given = [rows.get(result, []) for _, result, _ in self.jobs]
+        return make(*given, *self.fixed)
+
+
+_MNIST = ("mnist", "fashion-mnist")
+_TWO = ("fashion-mnist", "cifar10")
+_ALL = ("fashion-mnist", "cifar10", "lfw")
+_TRAIN = "compare:accuracy"
+_IGA = ("compare_attacks:iga", "compare-iga")
+_CHANNEL = ("channel:accuracy", "channel-accuracy", ("lenet",))
+_EARLY = ("dirdp_attacks:early", "dirdp-v1-attacks")
+
+_ITEMS = (
+    Item("compare/table-1", "ε of κ", "ε as printed (N = 3) and of the run (1,407 steps)", "accounting:table_1", cpu="10 s"),
+    Item("compare/table-2", "reconstruction for selected noises", "SSIM and MSE of Inverting Gradients", "compare:table_2", ((*_IGA, ("iga-128",)),), _MNIST, "10 h", "2 min", "20 s"),
+    Item("compare/table-3", "reconstruction by DLG", "SSIM and MSE of DLG", "compare:table_3", (("compare_attacks:dlg", "compare-dlg", ("dlg",)),), _MNIST, "20 min", "1 min", "10 s"),
+    Item("compare/table-4", "pairs of κ and σ", "ε of each, printed and right", "accounting:table_4", cpu="20 s"),
+    Item("compare/table-5", "accuracy by batch size", "accuracy of 128 cells", "compare:table_5", ((_TRAIN, "compare-accuracy", ("main", "batch")),), _MNIST, "10 h", "3 min", "3 min"),
+    Item("compare/table-6", "reconstruction by batch size", "SSIM and MSE of 128 cells", "compare:table_6", ((*_IGA, ("iga",)),), _MNIST, "30 h", "4 min", "20 s"),
+    Item("compare/figure-1", "reconstruction against ε", "as Table VI at batch 128, all κ and σ", "compare:table_6", ((*_IGA, ("iga-128",)),), _MNIST, "10 h", "2 min", "20 s"),
+    Item("compare/figure-2", "accuracy against ε", "accuracy of every κ and σ", "compare:figure_2", ((_TRAIN, "compare-accuracy", ("main",)),), _MNIST, "3 h", "1 min", "3 min"),
+    Item("compare/figure-3", "images rebuilt by Inverting Gradients", "pictures", "compare:table_2", ((*_IGA, ("iga-128",)),), _MNIST, "10 h", "2 min", "20 s"),
+    Item("compare/figure-4", "MSE against Bayes' capacity", "MSE of every κ and σ", "compare:table_6", ((*_IGA, ("iga-128",)),), _MNIST, "10 h", "2 min", "20 s"),
+    Item("compare/figure-5", "ε against Bayes' capacity", "log capacities, printed and of the leak", "accounting:capacity_figure", cpu="1 s"),
+    Item("compare/figure-6", "images rebuilt by DLG", "pictures", "compare:table_3", (("compare_attacks:dlg", "compare-dlg", ("dlg",)),), _MNIST, "20 min", "1 min", "10 s"),
+    Item("compare/equal-notions", "pairs of truly equal ε and capacity", "κ for each σ", "accounting:equal_notions", cpu="10 s", note="beyond the paper"),
+    Item("channel/table-2", "time of training", "times of plain training, LeNet on this machine", "timing:tan_times", cpu="10 s"),
+    Item("channel/figure-3", "capacity by λ and σ", "closed form", "accounting:tan_toy", cpu="1 s"),
+    Item("channel/figure-4", "toy: noise for one nat", "variances", "accounting:tan_toy", cpu="1 s"),
+    Item("channel/figure-6", "batch size under DP and constant noise", "MSE by batch size", "others:tan_guidelines", (("channel_attacks:guidelines", "channel-guidelines", ("batch",)),), ("cifar10",), "2 h", "1 min", "20 s"),
+    Item("channel/figure-8", "compression of one eigenvector", "MSE by eigenvalue; eigenvalues", "others:tan_guidelines", (("channel_attacks:guidelines", "channel-guidelines", ("compression",)),), ("cifar10",), "2 h", "1 min", "20 s"),
+    Item("channel/figure-9", "accuracy by κ", "accuracy of LeNet, all channels", "others:tan_accuracy", (_CHANNEL,), _TWO, "2 days", "4 min", "30 s", "LeNet on two data sets; printed values cannot be read"),
+    Item("channel/figure-11", "accuracy against MSE", "as Figures 9 and 14", "others:tan_accuracy", (_CHANNEL,), _TWO, "2 days", "4 min", "30 s"),
+    Item("channel/figure-12", "accuracy by n", "accuracy of LeNet at κ = 300", "others:tan_rounds", (_CHANNEL,), _TWO, "2 days", "4 min", "30 s"),
+    Item("channel/figure-14", "gradient inversion by channel", "MSE, LeNet on CIFAR-10", "others:tan_inversion", (("channel_attacks:figure_14", "channel-inversion", ("lenet",)),), ("cifar10",), "10 h", "2 min", "20 s", "LeNet only"),
+    Item("channel/figure-15", "accuracy against defence", "as Figure 9 with DP-SGD and DP-PSAC", "others:tan_accuracy", (_CHANNEL,), _TWO, "2 days", "4 min", "30 s", "defence axis: see Figure 14 and membership attacks"),
+    Item("channel/dp-baselines", "ε and capacity of the DP baselines", "ε, nats", "accounting:tan_dp", cpu="5 s"),
+    Item("channel/eigenvalues", "largest eigenvalues", "λ_0, λ_1, λ_10", "others:tan_eigenvalues", (_CHANNEL,), _TWO, "1 min", "4 min", "30 s"),
+    Item("dirdp/table-2", "accuracy", "accuracy of Gaussian, VMF and undefended cells", "others:dirdp_accuracy", (("dirdp:accuracy", "dirdp-accuracy", ()),), _ALL, "4 days", "8 min", "30 s", "CIFAR-100 is not here"),
+    Item("dirdp/table-5", "differences of attack success", "recomputed from the printed Tables 3 and 4", "timing:dirdp_differences", cpu="1 s"),
+    Item("dirdp/table-4", "reconstruction by Inverting Gradients", "median MSE", "others:dirdp_images", (("dirdp_attacks:table_4", "dirdp-iga", ()),), _ALL, "2 days", "6 min", "30 s"),
+    Item("dirdp/puzzle", "which partition gives Table 2", "accuracy by partition and κ", "others:dirdp_puzzle", (("dirdp:puzzle", "dirdp-puzzle", ()),), ("cifar10",), "3 days", "3 min", "2 min", "20 of the 90 epochs"),
+    Item("dirdp-v1/table-3", "reconstruction by DLG", "SSIM, median MSE", "others:v1_attacks", ((*_EARLY, ("dlg",)),), ("mnist", "cifar10", "lfw"), "1 day", "3 min", "20 s", "CIFAR-10 labels", ("dlg",)),
+    Item("dirdp-v1/table-4", "reconstruction by Inverting Gradients", "SSIM, median MSE", "others:v1_attacks", ((*_EARLY, ("iga",)),), ("mnist", "cifar10", "lfw"), "1 day", "3 min", "20 s", "CIFAR-10 labels", ("iga",)),
+    Item("dirdp-v1/table-6", "trained and untrained victims", "SSIM, median MSE", "others:v1_trained", ((*_EARLY, ()),), ("mnist", "cifar10", "lfw"), "1 day", "4 min", "20 s", "trained for five epochs"),
+)  # fmt: skip
+ITEMS = {item.name: item for item in _ITEMS}
+
+
+def find(name: str) -> Item:
+    """An item by its name.
+
+    Raises:
+      ValueError: In one line, with the nearest names.
+    """
+    if name not in ITEMS:
+        import difflib  # noqa: PLC0415
+
+        near = difflib.get_close_matches(name, ITEMS, n=3, cutoff=0.4)
+        hint = f"did you mean {', '.join(near)}?" if near else "see recondite reproduce --list"
+        raise ValueError(f"there is no reproduction {name!r}: {hint}")
+    return ITEMS[name]

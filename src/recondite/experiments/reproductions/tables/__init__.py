@@ -1,0 +1,1 @@
+"""Our numbers beside the printed ones, table by table."""

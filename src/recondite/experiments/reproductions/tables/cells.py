@@ -1,0 +1,80 @@
+"""One cell of a comparison, and what a whole table says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+__all__ = ["Cell", "Verdict", "agreement", "mean", "spread"]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A printed number and ours.
+
+    Attributes:
+      name: Which cell.
+      paper: What is printed; None where a figure's values cannot be read.
+      ours: What came out; None where it was not run.
+      spread: Standard deviation over our seeds.
+      unit: "ε", "accuracy", "MSE", "SSIM", …
+      why: Why they differ, or how ours was found.
+    """
+
+    name: str
+    paper: float | None
+    ours: float | None
+    spread: float | None = None
+    unit: str = ""
+    why: str = ""
+
+    @property
+    def difference(self) -> float | None:
+        """Ours minus the paper's."""
+        if self.paper is None or self.ours is None:
+            return None
+        return self.ours - self.paper
+
+    def to_dict(self) -> dict[str, Any]:
+        """In plain types."""
+        return {**asdict(self), "difference": self.difference}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a claim.
+
+    Attributes:
+      claim: In the paper's sense.
+      stands: "stands", "falls", "in part", or "not run".
+      evidence: Why, with numbers.
+    """
+
+    claim: str
+    stands: str
+    evidence: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """In plain types."""
+        return asdict(self)
+
+
+def mean(values: Sequence[float]) -> float:
+    """Of one number or more."""
+    return sum(values) / len(values)
+
+
+def spread(values: Sequence[float]) -> float | None:
+    """Standard deviation, or None of a single number."""
+    if len(values) < 2:
+        return None
+    centre = mean(values)
+    return math.sqrt(sum((v - centre) ** 2 for v in values) / (len(values) - 1))
+
+
+def agreement(cells: Iterable[Cell], within: float) -> tuple[int, int]:
+    """How many cells that were run lie within so much of the printed value, and of how many."""
+    gaps = [abs(c.difference) for c in cells if c.difference is not None]
+    return sum(gap <= within for gap in gaps), len(gaps)
