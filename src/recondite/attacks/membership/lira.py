@@ -88,11 +88,11 @@ def _fit(values: FloatArray, mask: NDArray[np.bool_]) -> tuple[FloatArray, Float
     mean = np.divide(sums, count, out=np.full(values.shape[1], np.nan), where=count > 0)
     squares = np.where(mask, values - mean, 0) ** 2
     total, free = squares.sum(), np.sum(np.maximum(count - 1, 0))
-    # Models of one each leave no spread to see: any common deviation keeps the order.
-    pooled = np.sqrt(total / free) if free > 0 and total > 0 else 1.0
+    pooled = float(np.sqrt(total / free)) if free > 0 else 0.0
     if count.min(initial=values.shape[0]) >= _OWN_VARIANCE:
         return mean, np.sqrt(np.maximum(squares.sum(axis=0) / (count - 1), _FLOOR))
-    return mean, np.full(values.shape[1], max(float(pooled), _FLOOR))
+    # No spread to see, or none beyond rounding: any common deviation keeps the order.
+    return mean, np.full(values.shape[1], pooled if pooled > _FLOOR else 1.0)
 
 
 @dataclass(frozen=True)
