@@ -56,7 +56,10 @@ PRESETS: dict[str, Preset] = {
         "dlg",
         _COMPARE,
         {"steps": 2500, "restarts": 1},
-        assumptions=("2,500 L-BFGS iterations (the published 300 steps are of up to 20 each)", "batch size 1"),
+        assumptions=(
+            "2,500 L-BFGS iterations (the published 300 steps are of up to 20 each)",
+            "batch size 1",
+        ),
     ),
     "dirdp-iga": Preset(
         "inverting-gradients",
