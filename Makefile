@@ -6,10 +6,11 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 # One thread a process: two threads beside a busy neighbour are slower than one.
 export OMP_NUM_THREADS ?= 1
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types tests wheel acceptance bench docs clean
+.PHONY: help demo tour test lint types tests wheel acceptance bench docs clean
 
 help:
-	@echo "make demo        the main commands on the papers' settings"
+	@echo "make demo        defences compared on real digits, with a report (2 minutes)"
+	@echo "make tour        the accounting commands on the papers' settings"
 	@echo "make test        lint, types, doctests, tests, a built wheel tried out"
 	@echo "make acceptance  the commands as a user runs them, and slow checks"
 	@echo "make bench       ratios against peers, benchmarks/results/latest.json"
@@ -26,7 +27,10 @@ $(VENV)/.docs: $(VENV)/.ready
 	@touch $@
 
 demo: $(VENV)/.ready
-	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/demo.sh
+	@$(BIN)/recondite demo --out demo
+
+tour: $(VENV)/.ready
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh examples/tour.sh
 
 test: lint types tests wheel
 

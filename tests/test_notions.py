@@ -143,3 +143,11 @@ def test_group_size_is_reported_and_assumptions_speak_of_it():
     assert result["group_size"] == 3
     assert any("3 records" in line for line in result["assumptions"])
     assert result["epsilon"]["paper_1"] is None
+
+
+def test_json_never_turns_nan_into_a_bound():
+    from recondite.notions import json_ready
+
+    assert json_ready({"a": [math.nan, math.inf, -math.inf, 1.0]}) == {
+        "a": [None, "inf", "-inf", 1.0]
+    }

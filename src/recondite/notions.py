@@ -102,13 +102,15 @@ class Account:
 
 
 def json_ready(value: Any) -> Any:
-    """Containers with infinities written as strings and NumPy scalars as Python's."""
+    """Containers with infinities as strings, NaN as null, and NumPy scalars as Python's."""
     if isinstance(value, dict):
         return {key: json_ready(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [json_ready(item) for item in value]
     if isinstance(value, float | np.floating):
         number = float(value)
+        if math.isnan(number):
+            return None  # not defined; never a bound
         return number if math.isfinite(number) else ("inf" if number > 0 else "-inf")
     return value
 

@@ -111,10 +111,10 @@ def test_a_closed_pipe_is_no_error():
     assert "Traceback" not in result.stderr
 
 
-def test_the_demo_runs():
+def test_the_tour_of_the_accounting_commands_runs():
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
     result = subprocess.run(
-        ["sh", ROOT / "examples" / "demo.sh"],
+        ["sh", ROOT / "examples" / "tour.sh"],
         capture_output=True,
         text=True,
         check=False,

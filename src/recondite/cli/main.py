@@ -10,7 +10,18 @@ import click
 import typer
 
 from recondite._version import __version__
-from recondite.cli import account, calibrate, channel, data, leakage, train
+from recondite.cli import (
+    account,
+    attack,
+    calibrate,
+    channel,
+    compare,
+    data,
+    federate,
+    leakage,
+    reproduce,
+    train,
+)
 from recondite.cli.output import settings
 
 __all__ = ["app", "main"]
@@ -53,6 +64,10 @@ leakage.register(app)
 channel.register(app)
 data.register(app)
 train.register(app)
+attack.register(app)
+compare.register(app)
+federate.register(app)
+reproduce.register(app)
 
 
 def _fail(message: str, code: int) -> int:

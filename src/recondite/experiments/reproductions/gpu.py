@@ -25,6 +25,17 @@ JOBS = {
     "dirdp-puzzle": ("dirdp", "puzzle"),
     "dirdp-iga": ("dirdp_attacks", "table_4"),
     "dirdp-v1-attacks": ("dirdp_attacks", "early"),
+    "dirdp-membership": ("membership", "table_3"),
+    "dirdp-v1-accuracy": ("early", "accuracy"),
+    "dirdp-v1-pictures": ("gallery", "reconstructions"),
+    "channel-pictures": ("gallery", "faces"),
+    "channel-defence": ("defence", "planes"),
+    "channel-embedding": ("embedding", "guideline"),
+    "channel-times": ("networks", "times"),
+    "channel-networks": ("networks", "accuracy"),
+    "channel-networks-inversion": ("networks", "inversion"),
+    "compare-noise-size": ("reasons", "noise_size"),
+    "dirdp-reasons": ("reasons", "networks"),
 }
 
 
@@ -39,6 +50,7 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--only", default="", help="parts of block names, joined by commas")
     parser.add_argument("--tag", default="", help="part of the result files' names")
     parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--small", action="store_true", help="between quick and full")
     given = parser.parse_args(arguments)
     import torch  # noqa: PLC0415
 
@@ -50,6 +62,7 @@ def main(arguments: list[str] | None = None) -> None:
         data_dir=given.data_dir,
         out=given.out,
         quick=given.quick,
+        small=given.small,
         minutes=given.minutes,
         only=tuple(part for part in given.only.split(",") if part),
         tag=given.tag,

@@ -101,6 +101,7 @@ class Context:
       say: Called with one line now and then.
       only: Parts of names: blocks that have none of them are left out.
       tag: Part of the names of files, for calls that share a job.
+      small: A version between quick and full, for numbers on a page where no GPU is at hand.
     """
 
     device: str = "cpu"
@@ -111,8 +112,20 @@ class Context:
     say: Callable[[str], None] = print
     only: tuple[str, ...] = ()
     tag: str = ""
+    small: bool = False
     began: float = field(default_factory=time.monotonic)
     sinks: dict[str, Sink] = field(default_factory=dict)
+
+    @property
+    def mark(self) -> str:
+        """What a row says of a run that is not the full one."""
+        if self.quick:
+            return "quick"
+        return "small run on a CPU" if self.small else ""
+
+    def pick(self, quick: Any, small: Any, full: Any) -> Any:
+        """One of three, by the size of the run."""
+        return quick if self.quick else small if self.small else full
 
     def sink(self, job: str) -> Sink:
         """The rows of a job."""

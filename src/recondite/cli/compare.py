@@ -1,0 +1,274 @@
+"""recondite compare, demo and report: the main job."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from recondite.cli.comparison import show
+from recondite.cli.output import print_json, print_table, progress
+
+__all__ = ["register"]
+
+_ENGINE = Annotated[str, typer.Option("--engine", help="local (processes) or ray.")]
+_WORKERS = Annotated[
+    int | None, typer.Option("--workers", help="Tasks at a time (one for each core).")
+]
+_DATA_DIR = Annotated[Path | None, typer.Option("--data-dir", help="Where data sets are.")]
+_PRIVATE = Annotated[
+    bool,
+    typer.Option("--show-private", help="Let the report show pictures of data not known public."),
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the commands."""
+    app.command("compare", help=_COMPARE)(compare)
+    app.command("demo", help=_DEMO)(demo)
+    app.command("report", help=_REPORT)(report)
+
+
+_COMPARE = """Compares defences on your data and model: trains, accounts, attacks, reports.
+
+`recondite compare study.yaml` Run it again to go on where it stopped.
+"""
+_DEMO = """The comparison on real digits, in about two minutes on two cores.
+
+`recondite demo --out demo`
+"""
+_REPORT = """Builds the report of one run, or of several beside each other.
+
+`recondite report runs/study` `recondite report RUN1 RUN2 --figures figures`
+"""
+
+
+def compare(
+    study: Annotated[Path, typer.Argument(help="The study file (YAML).", show_default=False)],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder of the results (runs/NAME).")
+    ] = None,
+    engine: _ENGINE = "local",
+    workers: _WORKERS = None,
+    data_dir: _DATA_DIR = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the grid and the time it takes; run nothing.")
+    ] = False,
+    retry_failed: Annotated[
+        bool, typer.Option("--retry-failed", help="Run again what failed before.")
+    ] = False,
+    parquet: Annotated[bool, typer.Option("--parquet", help="Also write records.parquet.")] = False,
+    mlflow: Annotated[
+        bool, typer.Option("--mlflow", help="Also log every row to MLflow (MLFLOW_TRACKING_URI).")
+    ] = False,
+    no_report: Annotated[bool, typer.Option("--no-report", help="Rows only.")] = False,
+    show_private: _PRIVATE = False,
+    as_json: Annotated[bool, typer.Option("--json", help="A summary as JSON.")] = False,
+) -> None:
+    """Runs a study."""
+    with progress("reading the study"):
+        read = _read(study, data_dir)
+    folder = out or Path("runs") / read.name
+    if dry_run:
+        _dry_run(read, folder, workers, data_dir, as_json)
+        return
+    _compare(
+        read,
+        folder,
+        again=f"recondite compare {study}{'' if out is None else f' --out {out}'}",
+        engine=engine,
+        workers=workers,
+        data_dir=data_dir,
+        retry_failed=retry_failed,
+        parquet=parquet,
+        mlflow=mlflow,
+        with_report=not no_report,
+        show_private=show_private,
+        as_json=as_json,
+    )
+
+
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="Folder of the results.")] = Path("demo"),
+    engine: _ENGINE = "local",
+    workers: _WORKERS = None,
+    as_json: Annotated[bool, typer.Option("--json", help="A summary as JSON.")] = False,
+) -> None:
+    """Runs the built-in study."""
+    from importlib import resources
+
+    with progress("reading the study"):
+        place = resources.files("recondite.experiments").joinpath("studies", "demo.yaml")
+        with resources.as_file(place) as path:
+            read = _read(path, None)
+    _compare(read, out, again=f"recondite demo --out {out}", engine=engine, workers=workers,
+             data_dir=None, as_json=as_json)  # fmt: skip
+
+
+def report(
+    runs: Annotated[list[Path], typer.Argument(help="Folders of runs.", show_default=False)],
+    out: Annotated[
+        Path | None, typer.Option("--out", help="The file (report.html of the run, or here).")
+    ] = None,
+    figures: Annotated[
+        Path | None, typer.Option("--figures", help="Also write PNG, SVG and PDF figures there.")
+    ] = None,
+    show_private: _PRIVATE = False,
+) -> None:
+    """Builds a report."""
+    import recondite.report as reports
+
+    with progress("building the report"):
+        # Of several runs it belongs to none of them: it goes where the command was typed.
+        default = runs[0] / "report.html" if len(runs) == 1 else Path("report.html")
+        path = reports.build(runs, out or default, show_private=show_private)
+        if figures is not None:
+            reports.figures(runs, figures)
+    print(f"report: {path}")
+    if figures is not None:
+        print(f"figures: {figures}")
+
+
+def _read(path: Path, data_dir: Path | None) -> Any:
+    try:
+        from recondite.experiments.source import StudyError
+        from recondite.experiments.study import read_study
+    except ImportError as error:
+        raise ValueError(
+            f"a comparison needs {error.name}: pip install 'recondite[compare]'"
+        ) from None
+    try:
+        return read_study(path, None if data_dir is None else str(data_dir))[0]
+    except StudyError as error:
+        for line in error.lines:
+            print(line, file=sys.stderr)
+        raise typer.Exit(2) from None
+
+
+def _compare(
+    study: Any,
+    folder: Path,
+    *,
+    again: str,
+    engine: str,
+    workers: int | None,
+    data_dir: Path | None,
+    as_json: bool,
+    retry_failed: bool = False,
+    parquet: bool = False,
+    mlflow: bool = False,
+    with_report: bool = True,
+    show_private: bool = False,
+) -> None:
+    from recondite.cli.monitor import duration, make_monitor
+    from recondite.experiments.runner import compare as run
+    from recondite.experiments.store import StoreError
+
+    try:
+        outcome = run(
+            study,
+            folder,
+            engine=engine,
+            workers=workers,
+            data_dir=None if data_dir is None else str(data_dir),
+            retry_failed=retry_failed,
+            monitor=make_monitor(),
+        )
+    except KeyboardInterrupt:
+        _stop(f"what was finished is kept; go on with: {again}", 130)
+    except StoreError as error:
+        _stop(str(error), 1)
+    written = _extras(folder, outcome, study.name, parquet, mlflow)
+    if with_report:
+        import recondite.report as reports
+
+        with progress("building the report"):
+            page = reports.build([folder], folder / "report.html", show_private=show_private)
+        written.insert(0, f"report: {page}")
+    if as_json:
+        print_json(_summary(outcome))
+        return
+    show(outcome.rows, f"{study.name}: {study.model} on {outcome.rows[0]['data']['name']}")
+    spent = duration(outcome.seconds)
+    print(f"rows: {folder / 'records.jsonl'} ({len(outcome.rows)}, {outcome.ran} new, {spent})")
+    for line in written:
+        print(line)
+    if outcome.failed:
+        print(f"{outcome.failed} failed, with their reasons in the rows (--retry-failed)")
+
+
+def _extras(folder: Path, outcome: Any, name: str, parquet: bool, mlflow: bool) -> list[str]:
+    from recondite.experiments import frame
+
+    written = []
+    if parquet:
+        written.append(f"table: {frame.to_parquet(folder)}")
+    if mlflow:
+        count = frame.log_to_mlflow(outcome.rows, name, os.environ.get("MLFLOW_TRACKING_URI"))
+        written.append(f"MLflow: {count} runs logged to experiment {name}")
+    return written
+
+
+def _stop(message: str, code: int) -> None:
+    print(f"recondite: {message}", file=sys.stderr)
+    raise typer.Exit(code)
+
+
+def _summary(outcome: Any) -> dict[str, Any]:
+    return {
+        "schema_version": 1,
+        "run": str(outcome.run),
+        "rows": len(outcome.rows),
+        "new": outcome.ran,
+        "failed": outcome.failed,
+        "seconds": round(outcome.seconds, 1),
+        "results": [
+            {key: row[key] for key in ("label", "defence", "value", "seed", "attack", "status",
+                                       "reason", "utility", "notions")}
+            for row in outcome.rows
+        ],
+    }  # fmt: skip
+
+
+def _dry_run(
+    study: Any, folder: Path, workers: int | None, data_dir: Path | None, as_json: bool
+) -> None:
+    from recondite.cli.monitor import duration
+    from recondite.experiments.estimate import estimate
+    from recondite.experiments.runner import pending
+
+    place = None if data_dir is None else str(data_dir)
+    count = workers or os.cpu_count() or 1
+    with progress("estimating"):
+        grid, there = pending(study, folder, place)
+        found = estimate(grid, there, count, place)
+    if as_json:
+        cells = [
+            {"label": cell.defence["label"], "seed": cell.seed,
+             "attacks": [attack["name"] for attack in cell.attacks.values()],
+             "missing": sum(key not in there for key in cell.attacks)}
+            for cell in grid
+        ]  # fmt: skip
+        print_json({"schema_version": 1, "cells": cells, "seconds": found.seconds,
+                    "rows_missing": found.rows, "how": found.how})  # fmt: skip
+        return
+    rows: dict[str, list[int]] = {}
+    for cell in grid:
+        line = rows.setdefault(cell.defence["label"], [0, 0, 0])
+        line[0] += 1
+        line[1] += len(cell.attacks)
+        line[2] += sum(key in there for key in cell.attacks)
+    names = ", ".join(attack.name for attack in study.attacks) or "none"
+    print_table(
+        f"{study.name}: {study.model} on {study.data}; attacks: {names}",
+        ["defence", "trainings", "rows", "there"],
+        [[label, *map(str, line)] for label, line in rows.items()],
+        [
+            f"{found.rows} rows in about {duration(found.seconds)} on {count} workers: {found.how}",
+            "strengths that meet a target are found first, and are not in the estimate",
+        ],
+        numbers=(1, 2, 3),
+    )

@@ -1,0 +1,205 @@
+"""What is wrong with a study that has the right shape: names, values, data, model."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from recondite.experiments import attackers
+from recondite.experiments.defences import Kind, kinds, mechanism
+from recondite.experiments.facts import Facts, facts
+from recondite.experiments.source import Mistake, Place, nearest
+from recondite.experiments.study import Attack, Defence, Study
+from recondite.mechanisms import Neighbouring, Setting
+
+__all__ = ["mistakes_of"]
+
+_GENERAL = ("name", "label", "at", "training")
+
+
+def mistakes_of(study: Study, data_dir: str | None = None) -> list[Mistake]:
+    """Every mistake that can be seen before anything is trained."""
+    found = _facts(study, data_dir)
+    rest = [*_attacks(study), *_training(study)]
+    if isinstance(found, Mistake):
+        return [found, *_defences(study, None), *rest]
+    return [*_enough(study, found), *_defences(study, found), *rest]
+
+
+def _facts(study: Study, data_dir: str | None) -> Facts | Mistake:
+    """Loads the data and builds the model, as every cell will."""
+    weights = study.training.weights
+    if weights is not None and not Path(weights).is_file():
+        return Mistake(("training", "weights"), "is not a file: give a safetensors file")
+    try:
+        return facts_of(study, data_dir)
+    except ValueError as error:
+        text = str(error)
+        about = "prepare" if text.startswith("prepare") else "data"
+        if study.model in text or text.startswith("model"):
+            about = "model"
+        return Mistake((about,), f"cannot be used: {_one_line(text.removeprefix('prepare: '))}")
+
+
+def _enough(study: Study, found: Facts) -> Iterator[Mistake]:
+    """Whether there are as many records as the attacks want."""
+    for index, attack in enumerate(study.attacks):
+        family = attackers.family(attack.name)
+        wanted = attack.images * attack.batch_size
+        if family == "membership" and 2 * attack.records > found.records // 2:
+            yield Mistake(
+                ("attacks", index, "records"),
+                f"must be at most {found.records // 4}, a quarter of the training records, got "
+                f"{attack.records}: half of twice as many are left out of training by coins",
+            )
+        elif family == "gradient" and wanted > found.test_records:
+            yield Mistake(
+                ("attacks", index, "images"),
+                f"needs {wanted} held-out records: {study.data} has {found.test_records}",
+            )
+
+
+def facts_of(study: Study, data_dir: str | None) -> Facts:
+    """The facts of a study."""
+    training = study.training
+    return facts(study.data, study.model, study.prepare, data_dir, training.norm, training.weights)
+
+
+def _defences(study: Study, found: Facts | None) -> Iterator[Mistake]:
+    known = kinds()
+    for index, defence in enumerate(study.defences):
+        place: Place = ("defences", index)
+        if defence.name not in known:
+            yield Mistake((*place, "name"), f"is unknown: {nearest(defence.name, known)}")
+            continue
+        yield from _settings(defence, known[defence.name], place, found)
+
+
+def _settings(defence: Defence, kind: Kind, place: Place, found: Facts | None) -> Iterator[Mistake]:
+    own = [*kind.settings, *([kind.parameter] if kind.parameter else [])]
+    given = defence.settings()
+    wrong = [key for key in given if key not in own]
+    for key in wrong:
+        hint = nearest(key, [*own, *_GENERAL])
+        yield Mistake((*place, key), f"is not a setting of {kind.name}: {hint}")
+    if defence.at is not None and not defence.at.targets():
+        yield Mistake((*place, "at"), "has no target: give epsilon, accuracy, …")
+    if defence.at is not None and kind.parameter is None:
+        yield Mistake((*place, "at"), f"is not possible: {kind.name} has no strength to choose")
+        return
+    if defence.at is not None and kind.channel is not None:
+        for notion, _ in defence.at.targets():
+            if notion != "accuracy":
+                yield Mistake(
+                    (*place, "at", notion), f"is not possible for {kind.name}: give its capacity"
+                )
+    if kind.parameter is None or wrong:
+        return
+    yield from _values(defence, kind, place, found)
+
+
+def _values(defence: Defence, kind: Kind, place: Place, found: Facts | None) -> Iterator[Mistake]:
+    assert kind.parameter is not None
+    given = defence.settings()
+    if kind.parameter not in given:
+        if defence.at is None:
+            yield Mistake(
+                (*place, kind.parameter),
+                f"is missing: give {kind.parameter}: [values], or at: {{epsilon: 8}}",
+            )
+        elif kind.channel is None:
+            yield from _try(defence, 1.0, (*place, "name"), found)
+        return
+    values = given[kind.parameter]
+    listed = isinstance(values, list)
+    if listed and not values:
+        yield Mistake((*place, kind.parameter), "is empty: give at least one value")
+    for index, value in enumerate(values if listed else [values]):
+        here = (*place, kind.parameter, index) if listed else (*place, kind.parameter)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+            yield Mistake(here, f"must be a number above 0, got {value!r}")
+        else:
+            yield from _try(defence, float(value), here, found)
+
+
+def _try(defence: Defence, value: float, place: Place, found: Facts | None) -> Iterator[Mistake]:
+    """Builds the mechanism for the model, whose own checks know best."""
+    parameter = kinds()[defence.name].parameter
+    settings = {k: v for k, v in defence.settings().items() if k != parameter}
+    try:
+        made = mechanism(defence.name, value, settings)
+        if found is not None:
+            made.configured(Setting(found.shapes, 1.0, 1, 1)).loss(Neighbouring.REPLACE)
+    except (TypeError, ValueError) as error:
+        yield Mistake(place, f"is refused: {_one_line(str(error))}")
+    noise = settings.get("noise", "once")
+    if kinds()[defence.name].channel is not None and noise not in ("once", "per_step"):
+        yield Mistake((*place[:2], "noise"), f"must be once or per_step, got {noise!r}")
+
+
+def _attacks(study: Study) -> Iterator[Mistake]:
+    known = attackers.names()
+    for index, attack in enumerate(study.attacks):
+        place: Place = ("attacks", index)
+        if attack.name not in known:
+            yield Mistake((*place, "name"), f"is unknown: {nearest(attack.name, known)}")
+            continue
+        yield from _options(attack, place)
+
+
+def _options(attack: Attack, place: Place) -> Iterator[Mistake]:
+    family = attackers.family(attack.name)
+    kept = attackers.FIELDS[family]
+    if family == "audit":
+        options: tuple[str, ...] = attackers.AUDIT_OPTIONS
+    else:
+        made = attackers.build(attack.name, {})
+        options = tuple(field.name for field in dataclasses.fields(made) if field.init)
+    general = [key for key in attack.model_fields_set if key not in (*kept, "name")]
+    extra = [key for key in attack.options() if key not in options]
+    for key in (*(key for key in general if key in type(attack).model_fields), *extra):
+        hint = nearest(key, [*options, *kept])
+        yield Mistake((*place, key), f"is not an option of {attack.name}: {hint}")
+    if extra or family == "audit":
+        return
+    try:
+        given = attack.options()
+        if attack.name == attackers.ADAPTIVE and given.pop("prior", "public") != "public":
+            yield Mistake((*place, "prior"), "must be public: fitted on other held-out records")
+        made = attackers.build(attack.name, given)
+        if attack.threat is not None:
+            from recondite.attacks.knowledge import threat  # noqa: PLC0415
+
+            threat(attack.threat).check(made)
+    except (TypeError, ValueError) as error:
+        yield Mistake(place, f"is refused: {_one_line(str(error))}")
+
+
+def _training(study: Study) -> Iterator[Mistake]:
+    """A plan of each defence, whose own checks know what does not go together."""
+    from recondite.mechanisms import NoNoise  # noqa: PLC0415
+    from recondite.training.plan import Plan  # noqa: PLC0415
+
+    parts: list[tuple[Place, dict[str, Any]]] = [(("training",), {})]
+    parts += [
+        (("defences", index, "training"), defence.training.given())
+        for index, defence in enumerate(study.defences)
+        if defence.training.given()
+    ]
+    for place, own in parts:
+        try:
+            Plan(
+                data=study.data,
+                model=study.model,
+                mechanism=NoNoise(),
+                prepare=study.prepare,
+                **{**study.training.given(), **own},
+            )
+        except (TypeError, ValueError) as error:
+            yield Mistake(place, f"is refused: {_one_line(str(error))}")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,132 @@
+"""Defences by name: their parameter, their settings, and the plan that trains with them."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from recondite.mechanisms import Mechanism, NoNoise, mechanisms
+
+if TYPE_CHECKING:
+    from recondite.training.plan import Plan
+
+__all__ = ["Kind", "kinds", "label", "mechanism", "plan", "suffix"]
+
+# What the training engine sets by the model and the batches.
+_SET_BY_ENGINE = ("dim", "clip_norm", "batch_size", "max_batch_size", "layers", "layer_norms")
+_CHANNEL = "-channel"
+_SYMBOLS = {"kappa": "κ", "noise_multiplier": "σ", "capacity": "capacity"}
+_TITLES = {
+    "none": "undefended",
+    "clip": "clipping only",
+    "gaussian": "Gaussian",
+    "vmf": "VMF",
+    "partitioned": "partitioned VMF",
+    "directional": "directional",
+    "natural-channel": "Natural channel",
+    "white-channel": "White channel",
+    "personalized-channel": "Personalized channel",
+    "minimum-power-channel": "minimum-power channel",
+    "parameter-channel": "parameter channel",
+}
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A defence that a study can name.
+
+    Attributes:
+      name: Its name.
+      parameter: What sets its strength; None where nothing does.
+      weaker: Whether a larger or a smaller parameter protects less.
+      settings: Its other keys.
+      channel: The channel on records that it is, or None for noise on gradients.
+      private: Whether it promises anything.
+    """
+
+    name: str
+    parameter: str | None
+    weaker: str = "larger"
+    settings: tuple[str, ...] = ()
+    channel: str | None = None
+    private: bool = True
+
+
+def kinds() -> dict[str, Kind]:
+    """Every defence by name; mechanisms of other packages with them."""
+    from recondite.channels.registry import CHANNELS  # noqa: PLC0415
+
+    found = {"none": Kind("none", None, private=False), "clip": Kind("clip", None, private=False)}
+    for name, kind in mechanisms().items():
+        if name == NoNoise.name:
+            continue
+        fields = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+        own = tuple(f for f in fields if f not in (*_SET_BY_ENGINE, kind.parameter))
+        found[name] = Kind(name, kind.parameter, kind.weaker, own)
+    for name in CHANNELS:
+        own = ("noise", "fit_on", "beta") if name == "personalized" else ("noise", "fit_on")
+        found[name + _CHANNEL] = Kind(name + _CHANNEL, "capacity", "larger", own, channel=name)
+    return found
+
+
+def plan(common: dict[str, Any], defence: dict[str, Any], seed: int | None) -> Plan:
+    """The training run of a cell.
+
+    Args:
+      common: What all cells share: data, model, preparation, training.
+      defence: Name, value, settings and training of the defence.
+      seed: The repetition.
+    """
+    from recondite.training.plan import Plan  # noqa: PLC0415  (imports torch)
+
+    name, value, settings = defence["name"], defence["value"], defence["settings"]
+    channel = kinds()[name].channel
+    options = {**common["training"], **defence["training"]}
+    if name == "none" or channel is not None:
+        options["clipping"] = "none"
+    if name in ("none", "clip"):
+        options.setdefault("sampling", "shuffled")
+    if channel is not None:
+        for key in ("sampling", "max_batch_size", "physical_batch_size"):
+            options.pop(key, None)
+        options.update(
+            channel=channel,
+            capacity=value,
+            channel_noise=settings.get("noise", "once"),
+            channel_data=settings.get("fit_on"),
+            beta=settings.get("beta"),
+        )
+    return Plan(
+        data=common["data"],
+        model=common["model"],
+        mechanism=mechanism(name, value, settings),
+        prepare=common["prepare"],
+        seed=seed,
+        **options,
+    )
+
+
+def mechanism(name: str, value: float | None, settings: dict[str, Any]) -> Mechanism:
+    """What is released at every step: the defence's noise, or none where it is on records."""
+    kind = kinds()[name]
+    if name in ("none", "clip") or kind.channel is not None:
+        return NoNoise(clip=name == "clip")
+    plain = {key: tuple(v) if isinstance(v, list) else v for key, v in settings.items()}
+    assert kind.parameter is not None
+    return mechanisms()[name](**{kind.parameter: value, **plain})
+
+
+def suffix(value: float) -> str:
+    """A parameter's value as labels show it."""
+    return f"{value:,.0f}" if value >= 1e4 and float(value).is_integer() else f"{value:.4g}"
+
+
+def label(name: str, value: float | None, settings: dict[str, Any]) -> str:
+    """A short title: ``VMF κ = 500``."""
+    title = _TITLES.get(name, name)
+    extra = [f"{key} {item}" for key, item in settings.items()]
+    parameter = kinds()[name].parameter
+    if parameter is not None and value is not None:
+        extra.insert(0, f"{_SYMBOLS.get(parameter, parameter)} = {suffix(value)}")
+    return f"{title} {', '.join(extra)}" if extra else title

@@ -1,0 +1,129 @@
+"""Rows: the documented shape of one (defence, value, seed, attack)."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any
+
+from recondite.experiments.defences import kinds
+from recondite.notions import json_ready
+
+__all__ = ["SCHEMA_VERSION", "claim", "failed", "notions", "row"]
+
+SCHEMA_VERSION = 1
+
+_NOTIONS = (
+    "epsilon",
+    "epsilon_rdp",
+    "delta",
+    "log_bayes_capacity_release",
+    "log_bayes_capacity_run",
+    "mutual_information_release",
+    "mutual_information_run",
+    "rero_prior",
+    "rero_bound",
+    "metric_privacy",
+)
+_PRIOR = 0.1
+
+
+def row(task: dict[str, Any], key: str, attack: dict[str, Any], **parts: Any) -> dict[str, Any]:
+    """A row; whatever is not given is null.
+
+    Args:
+      task: The cell's task.
+      key: The row's key.
+      attack: The attack's configuration.
+      **parts: Any of the row's own keys.
+    """
+    defence = task["defence"]
+    body = {
+        "schema_version": SCHEMA_VERSION,
+        "kind": "comparison",
+        "key": key,
+        "study": task["study"],
+        "status": "done",
+        "reason": None,
+        "defence": defence["name"],
+        "label": defence["label"],
+        "parameter": defence["parameter"],
+        "value": defence["value"],
+        "settings": defence["settings"],
+        "target": defence["target"],
+        "seed": task["seed"],
+        "attack": attack["name"],
+        "attack_options": {k: v for k, v in attack.items() if k != "name"},
+        "data": task["data_facts"],
+        "model": task["model_facts"],
+        "training": {**task["common"]["training"], **defence["training"]},
+        "utility": None,
+        "privacy": None,
+        "notions": None,
+        "reconstruction": None,
+        "membership": None,
+        "claims": [],
+        "seconds": {},
+        "machine": {},
+        "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "simulation": True,
+        "notes": [],
+    }
+    plain: dict[str, Any] = json_ready({**body, **parts})
+    return plain
+
+
+def failed(
+    task: dict[str, Any], key: str, attack: dict[str, Any], reason: str, **parts: Any
+) -> dict[str, Any]:
+    """The row of something that went wrong: its reason in one line, and what was known before."""
+    line = " ".join(reason.split())[:500]
+    return row(task, key, attack, status="failed", reason=line, **parts)
+
+
+def notions(defence: str, privacy: dict[str, Any] | None) -> dict[str, Any]:
+    """Every notion of a run, flat; all are upper bounds.
+
+    Without noise everything is infinite, and reconstruction certain.
+    """
+    if privacy is None:
+        values = dict.fromkeys(_NOTIONS, "inf")
+        return {
+            **values,
+            "delta": None,
+            "rero_prior": _PRIOR,
+            "rero_bound": 1.0,
+            "subject": "a record",
+            "reasons": {"delta": "nothing protects the records"},
+        }
+    epsilon, metric = privacy["epsilon"], privacy["metric_privacy"]
+    return {
+        "epsilon": epsilon["pld"],
+        "epsilon_rdp": epsilon["rdp"],
+        "delta": privacy["delta"],
+        "log_bayes_capacity_release": privacy["log_bayes_capacity"]["per_release"],
+        "log_bayes_capacity_run": privacy["log_bayes_capacity"]["run"],
+        "mutual_information_release": privacy["mutual_information"]["per_release"],
+        "mutual_information_run": privacy["mutual_information"]["run"],
+        "rero_prior": privacy["rero"]["prior"],
+        "rero_bound": privacy["rero"]["bound"],
+        "metric_privacy": None if metric is None else metric["constant"],
+        "subject": privacy.get("subject") or _subject(defence),
+        "reasons": privacy["reasons"],
+    }
+
+
+def _subject(defence: str) -> str:
+    from recondite.mechanisms import mechanisms  # noqa: PLC0415
+
+    assert kinds()[defence].channel is None
+    return mechanisms()[defence].subject
+
+
+def claim(
+    notion: str, upper: float | str | None, lower: float, how: str, **more: Any
+) -> dict[str, Any]:
+    """An upper bound beside what an attack showed; a claim below what was shown is violated."""
+    top = float("inf") if upper is None else float(upper)
+    body = {"notion": notion, "claim": top, "lower": lower, "how": how, **more}
+    plain: dict[str, Any] = json_ready({**body, "violated": bool(lower > top)})
+    return plain

@@ -1,0 +1,134 @@
+"""recondite compare, demo and report, as they are typed."""
+
+import json
+
+import pytest
+
+from recondite.cli.main import run
+from recondite.cli.monitor import Lines, _Count, duration
+from recondite.experiments.store import load
+
+STUDY = """\
+name: small
+data: digits
+model: mlp
+prepare: none
+defences:
+  - name: none
+  - name: gaussian
+    noise_multiplier: 1.0
+training: {epochs: 1, batch_size: 256}
+attacks:
+  - name: inverting-gradients
+    images: 2
+    steps: 2
+"""
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A small study, run once."""
+    folder = tmp_path_factory.mktemp("compare")
+    (folder / "study.yaml").write_text(STUDY)
+    out = folder / "run"
+    code = run(
+        ["-q", "compare", str(folder / "study.yaml"), "--out", str(out), "--workers", "1",
+         "--parquet"]
+    )  # fmt: skip
+    return code, folder / "study.yaml", out
+
+
+def test_a_study_runs_and_is_reported(finished, capsys):
+    code, study, out = finished
+    assert code == 0
+    assert (out / "report.html").stat().st_size < 5_000_000
+    assert len(load(out)) == 2
+    assert run(["-q", "compare", str(study), "--out", str(out)]) == 0
+    shown = capsys.readouterr().out
+    assert "undefended" in shown
+    assert "Gaussian σ = 1" in shown
+    assert "(2, 0 new" in shown
+    assert "report: " in shown
+
+
+def test_rows_are_read_with_pandas_in_one_line(finished):
+    import pandas as pd
+
+    _, _, out = finished
+    table = pd.read_parquet(out / "records.parquet")
+    assert list(table["defence"]) == ["none", "gaussian"]
+    assert table["notions.epsilon"][0] == float("inf")
+    assert pd.read_json(out / "records.jsonl", lines=True).shape[0] == 2
+
+
+def test_a_dry_run_shows_the_grid_and_runs_nothing(finished, tmp_path, capsys):
+    _, study, _ = finished
+    assert run(["compare", str(study), "--out", str(tmp_path / "new"), "--dry-run"]) == 0
+    shown = capsys.readouterr().out
+    assert "2 rows in about" in shown
+    assert "a short trial" in shown
+    assert not (tmp_path / "new").exists()
+
+
+def test_an_estimate_of_what_is_there_is_nothing(finished, capsys):
+    _, study, out = finished
+    assert run(["compare", str(study), "--out", str(out), "--dry-run", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["seconds"], found["rows_missing"]) == (0.0, 0)
+    assert [cell["missing"] for cell in found["cells"]] == [0, 0]
+
+
+def test_mistakes_are_lines_and_exit_code_2(tmp_path, capsys):
+    path = tmp_path / "study.yaml"
+    path.write_text(STUDY.replace("noise_multiplier", "noise_multiplyer").replace("steps", "stops"))
+    assert run(["compare", str(path)]) == 2
+    said = capsys.readouterr().err.strip().splitlines()
+    assert said == [
+        "study.yaml:8: defences[1].noise_multiplyer is not a setting of gaussian: "
+        "did you mean noise_multiplier?",
+        "study.yaml:13: attacks[0].stops is not an option of inverting-gradients: "
+        "did you mean steps?",
+    ]
+
+
+def test_a_report_of_several_runs(finished, tmp_path, capsys):
+    _, _, out = finished
+    page = tmp_path / "both.html"
+    assert run(["report", str(out), str(out), "--out", str(page)]) == 0
+    assert page.stat().st_size > 10_000
+    assert f"report: {page}" in capsys.readouterr().out
+    assert run(["report", str(tmp_path)]) == 2
+    assert "holds no records.jsonl" in capsys.readouterr().err
+
+
+def test_rows_are_logged_to_mlflow_once(finished, tmp_path):
+    from recondite.experiments.frame import log_to_mlflow
+
+    _, _, out = finished
+    place = f"sqlite:///{tmp_path}/mlflow.db"
+    assert log_to_mlflow(load(out), "small", place) == 2
+    assert log_to_mlflow(load(out), "small", place) == 0
+
+
+def test_unknown_engines_are_refused(finished, tmp_path, capsys):
+    _, study, _ = finished
+    assert run(["-q", "compare", str(study), "--out", str(tmp_path), "--engine", "slurm"]) == 2
+    assert "engine must be one of local, ray" in capsys.readouterr().err
+
+
+def test_progress_counts_parts_and_says_how_long(capsys):
+    count = _Count(2)
+    task = {"title": "x", "attacks": {"a": {}, "b": {}}}
+    count.take(0, task, {"type": "progress", "done": 0.5})
+    assert count.share == pytest.approx(0.5 / 3 / 2)
+    count.take(0, task, {"type": "row", "row": {"status": "failed"}})
+    count.take(0, task, {"type": "progress", "done": 0.5})
+    assert count.share == pytest.approx(1.5 / 3 / 2)
+    count.take(0, task, {"type": "done"})
+    assert (count.share, count.done, count.failed) == (0.5, 1, 1)
+    lines = Lines()
+    lines.begin("runs", 2, 1)
+    lines.event(0, task, {"type": "done"})
+    lines.end()
+    assert capsys.readouterr().err == "runs: 2 to do on 1 worker\nruns: 1 of 2 done\n"
+    assert [duration(s) for s in (5, 600, 7200)] == ["5 s", "10 min", "2.0 h"]
