@@ -7,7 +7,7 @@ Nothing is computed here but the tables of pure accounting: rows come from the j
 recondite.experiments.reproductions, whose files lie in results/ under the job's name.
 """
 
-# ruff: noqa: D103
+# ruff: noqa: D103, E501
 from __future__ import annotations
 
 import json
@@ -15,8 +15,17 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from recondite.experiments.reproductions.figures.draw import draw
 from recondite.experiments.reproductions.printed import channel, compare, dirdp, dirdp_v1
-from recondite.experiments.reproductions.tables import accounting, others, timing
+from recondite.experiments.reproductions.registry import ITEMS
+from recondite.experiments.reproductions.tables import (
+    accounting,
+    channel_more,
+    dirdp_more,
+    others,
+    reasons,
+    timing,
+)
 from recondite.experiments.reproductions.tables import compare as compared
 from recondite.experiments.reproductions.tables.cells import Cell, agreement, mean
 
@@ -95,7 +104,10 @@ def folded(title: str, text: str) -> str:
 def claims(lines: list[tuple[str, str, str]]) -> str:
     """The verdicts, first on every page."""
     out = ["| claim | verdict | why |", "| :-- | :-- | :-- |"]
-    out += [f"| {claim} | **{verdict}** | {why} |" for claim, verdict, why in lines]
+    for claim, verdict, why in lines:
+        # A small run settles nothing: the verdict says so itself.
+        sure = "" if "small run" not in why or verdict == "not run" else " (small run)"
+        out.append(f"| {claim} | **{verdict}{sure}** | {why} |")
     return "\n".join(out) + "\n"
 
 
@@ -110,6 +122,43 @@ def save(figure: Any, name: str) -> str:
     IMAGES.mkdir(parents=True, exist_ok=True)
     figure.savefig(IMAGES / f"{name}.svg", bbox_inches="tight", metadata={"Date": None})
     return f"![{name}](../images/studies/{name}.svg)\n"
+
+
+def figures(study: str) -> str:
+    """The study's figures, drawn from the stored rows as the command draws them."""
+    out = []
+    for item in ITEMS.values():
+        if item.study != study or not item.drawn:
+            continue
+        found = {job: rows(job) for _, job, _ in item.jobs}
+        name = item.name.replace("/", "-")
+        small = any(row.get("run") for part in found.values() for row in part)
+        if draw(item.figure, found, item.cells(found), RESULTS, IMAGES / f"{name}.svg"):
+            mark = " Small run on a CPU, in part or in whole." if small else ""
+            out.append(f"**{item.name}**: {item.title}.{mark}\n")
+            out.append(f"![{item.title}](../images/studies/{name}.svg)\n")
+    return "\n".join(out)
+
+
+def commands(study: str) -> str:
+    """What was run small or not at all, with the command that would run it in full."""
+    lines = ["| item | here | in full | time on one H200 (estimate) |", "| :-- | :-- | :-- | --: |"]
+    for item in ITEMS.values():
+        if item.study != study or not item.jobs:
+            continue
+        found = [row for _, job, _ in item.jobs for row in rows(job)]
+        cells = item.cells({job: rows(job) for _, job, _ in item.jobs})
+        run = sum(cell.ours is not None for cell in cells)
+        small = sum("small run" in (row.get("run") or "") for row in found)
+        if run == len(cells) and run and not small:
+            continue
+        state = f"{run} of {len(cells)} cells" + (", small run on a CPU" if small else "")
+        if not run:
+            state = "not run"
+        lines.append(
+            f"| {item.name} | {state} | `recondite reproduce {item.name} --device cuda` | {item.gpu} |"
+        )
+    return "\n".join(lines) + "\n" if len(lines) > 2 else "Everything was run in full.\n"
 
 
 def pyplot() -> Any:
@@ -143,9 +192,9 @@ def main() -> None:
 
 # What the pages use.
 __all__ = [
-    "Cell", "accounting", "assumptions", "channel", "claims", "compare", "compared", "dirdp",
-    "dirdp_v1", "folded", "mean", "number", "others", "pyplot", "rows", "save", "sources", "table",
-    "timing", "within", "write",
+    "Cell", "accounting", "assumptions", "channel", "channel_more", "claims", "commands", "compare",
+    "compared", "dirdp", "dirdp_more", "dirdp_v1", "figures", "folded", "mean", "number", "others",
+    "pyplot", "reasons", "rows", "save", "sources", "table", "timing", "within", "write",
 ]  # fmt: skip
 
 if __name__ == "__main__":

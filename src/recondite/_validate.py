@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 __all__ = [
     "at_least",
     "choice",
+    "device",
     "finite",
     "integer",
     "non_negative",
@@ -91,3 +92,16 @@ def choice(name: str, value: T, options: tuple[T, ...]) -> T:
         listed = ", ".join(str(option) for option in options)
         raise ValueError(f"{name} must be one of {listed}, got {value!r}")
     return value
+
+
+def device(value: Any) -> str:
+    """Returns the name of a device that torch has here, such as cpu or cuda."""
+    import torch  # noqa: PLC0415  (accounting works without it)
+
+    try:
+        kind = torch.device(value).type
+    except (RuntimeError, TypeError):
+        raise ValueError(f"device must be cpu or cuda, got {value!r}") from None
+    if kind == "cuda" and not torch.cuda.is_available():
+        raise ValueError(f"device {value} is not here: choose cpu")
+    return str(value)

@@ -67,7 +67,22 @@ def test_a_dry_run_shows_the_grid_and_runs_nothing(finished, tmp_path, capsys):
     shown = capsys.readouterr().out
     assert "2 rows in about" in shown
     assert "a short trial" in shown
+    assert "target" not in shown
     assert not (tmp_path / "new").exists()
+
+
+def test_a_dry_run_counts_the_search_for_a_target(tmp_path, capsys):
+    path = tmp_path / "study.yaml"
+    searched = STUDY.replace("noise_multiplier: 1.0", "at: {accuracy: 0.5, runs: 4}")
+    path.write_text(searched + "delta: 0.01\n")
+    command = ["compare", str(path), "--out", str(tmp_path / "new"), "--dry-run"]
+    assert run(command) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "1 strength that meets a target is found first, by at most 4 trainings" in shown
+    assert "δ = 0.01 is above 1 / 1437 records" in shown
+    assert run([*command, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["search_trainings"], len(found["notes"])) == (4, 1)
 
 
 def test_an_estimate_of_what_is_there_is_nothing(finished, capsys):
@@ -89,6 +104,37 @@ def test_mistakes_are_lines_and_exit_code_2(tmp_path, capsys):
         "study.yaml:13: attacks[0].stops is not an option of inverting-gradients: "
         "did you mean steps?",
     ]
+
+
+def test_failed_rows_are_exit_code_1(tmp_path, capsys):
+    path = tmp_path / "study.yaml"
+    body, _, _ = STUDY.partition("attacks:")
+    diverging = "batch_size: 256, optimizer: sgd, learning_rate: 1e38"
+    path.write_text(body.replace("batch_size: 256", diverging))
+    out = tmp_path / "run"
+    command = ["-q", "compare", str(path), "--out", str(out), "--workers", "1", "--no-report"]
+    assert run(command) == 1
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "2 failed, with their reasons in the rows" in shown
+    assert "failed: undefended: training diverged" in shown
+    assert run([*command, "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["failed"] == 2
+
+
+def test_a_device_that_is_not_here_is_one_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    path = tmp_path / "study.yaml"
+    path.write_text(STUDY.replace("epochs: 1,", "epochs: 1, device: cuda,"))
+    commands = (
+        ["compare", str(path), "--dry-run"],
+        ["train", "--data", "digits", "--model", "mlp", "--device", "cuda"],
+        ["attack", "dlg", "--data", "digits", "--device", "cuda"],
+    )
+    for command in commands:
+        assert run(["-q", *command]) == 2
+        said = capsys.readouterr().err.strip()
+        assert said.endswith("device cuda is not here: choose cpu"), said
+        assert "\n" not in said
 
 
 def test_a_report_of_several_runs(finished, tmp_path, capsys):

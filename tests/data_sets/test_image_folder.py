@@ -76,8 +76,12 @@ def test_a_picture_is_turned_as_its_camera_says(tmp_path, picture):
 
 def test_sizes_must_agree_or_be_given(animals, picture):
     picture(animals / "dog" / "large.png", colour=0, mode="L", size=(30, 20))
-    with pytest.raises(ValueError, match="differ in size: pass a size for all"):
+    remedy = "differ in size: resize them with prepare: resize32 in a study, or --prepare resize32"
+    with pytest.raises(ValueError, match=remedy):
         load(animals)
+    with pytest.raises(ValueError, match=remedy):
+        load(animals, prepare="crop8")
+    assert load(animals, prepare="resize32").shape == (1, 32, 32)
     assert load(animals, size=16).shape == (1, 16, 16)
     with pytest.raises(ValueError, match="size must be 1 or more"):
         load(animals, size=0)

@@ -1,19 +1,26 @@
 """The registry, the printed numbers, and one small reproduction of each study."""
 
 import json
+from importlib import import_module
 
 import numpy as np
 import pytest
 import torch
 
 from recondite.cli.main import run
+from recondite.experiments.reproductions.figures import series
+from recondite.experiments.reproductions.figures.draw import draw
+from recondite.experiments.reproductions.gpu import JOBS
 from recondite.experiments.reproductions.jobs.channels import Fitter, Setting, beta
 from recondite.experiments.reproductions.jobs.data import SCALES, split
 from recondite.experiments.reproductions.jobs.sink import Context
 from recondite.experiments.reproductions.printed import channel, compare, dirdp, dirdp_v1
 from recondite.experiments.reproductions.registry import ITEMS, find
 from recondite.experiments.reproductions.tables.cells import Cell, agreement, mean, spread
+from recondite.experiments.reproductions.tables.channel_more import compression
+from recondite.experiments.reproductions.tables.channel_more import verdicts as channel_verdicts
 from recondite.experiments.reproductions.tables.compare import equal_accuracy, verdicts
+from recondite.experiments.reproductions.tables.dirdp_more import share_better, trade_off, verdict
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +56,9 @@ def packed(tmp_path_factory):
 
 def test_every_item_has_what_the_list_shows(capsys):
     assert run(["reproduce", "--list", "--json"]) == 0
-    items = json.loads(capsys.readouterr().out)["items"]
+    listed = json.loads(capsys.readouterr().out)
+    items = listed["items"]
+    assert 5 < listed["quick_minutes"] < 35
     assert {entry["name"] for entry in items} == set(ITEMS)
     assert {entry["name"].partition("/")[0] for entry in items} == {
         "compare", "channel", "dirdp", "dirdp-v1",
@@ -59,6 +68,29 @@ def test_every_item_has_what_the_list_shows(capsys):
         assert item.compares
         assert item.cpu
         assert bool(item.jobs) == bool(item.data)
+
+
+def test_every_table_and_figure_is_listed():
+    """All that the issue names; drawings of the idea (no numbers, no data) are left out."""
+    wanted = {f"compare/table-{n}" for n in range(1, 7)} | {
+        f"compare/figure-{n}" for n in range(1, 7)
+    }
+    wanted |= {"channel/table-2", "channel/embedding"} | {
+        f"channel/figure-{n}" for n in range(3, 18)
+    }
+    wanted |= {f"dirdp/table-{n}" for n in range(2, 6)} | {"dirdp/figure-2"}
+    wanted |= {f"dirdp-v1/table-{n}" for n in (1, 2, 3, 4, 6)}
+    wanted |= {f"dirdp-v1/figure-{n}" for n in (4, 5, 6)}
+    assert not wanted - set(ITEMS)
+    assert not [name for name, (module, function) in JOBS.items() if not _job(module, function)]
+    for item in ITEMS.values():
+        assert all(job in JOBS for _, job, _ in item.jobs)
+        assert not item.figure or hasattr(series, item.figure.partition(":")[2])
+
+
+def _job(module, function):
+    home = import_module(f"recondite.experiments.reproductions.jobs.{module}")
+    return callable(getattr(home, function, None))
 
 
 def test_an_unknown_item_is_one_line(capsys):
@@ -97,7 +129,9 @@ def test_printed_tables_are_whole():
         assert weights == "trained" or table[model, "none", 0.0, data] == pair
 
 
-@pytest.mark.parametrize("name", ["compare/table-1", "channel/figure-4", "dirdp/table-5"])
+@pytest.mark.parametrize(
+    "name", ["compare/table-1", "channel/figure-4", "channel/figure-17", "dirdp/table-5"]
+)
 def test_items_of_pure_accounting(name, tmp_path, capsys):
     assert run(["--quiet", "reproduce", name, "--out", str(tmp_path), "--json"]) == 0
     result = json.loads(capsys.readouterr().out)
@@ -117,6 +151,8 @@ def test_items_of_pure_accounting(name, tmp_path, capsys):
         ("channel/figure-9", 4),
         ("dirdp/puzzle", 6),
         ("dirdp-v1/table-3", 2),
+        ("dirdp/table-3", 1),
+        ("channel/figure-13", 1),
     ],
 )
 def test_a_quick_version_of_each_study(packed, tmp_path, name, least, capsys):
@@ -129,6 +165,8 @@ def test_a_quick_version_of_each_study(packed, tmp_path, name, least, capsys):
     # Again: nothing is computed, the same comes out.
     assert run(["--quiet", *words, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["cells"] == first["cells"]
+    if "/figure-" in name:
+        assert (tmp_path / first["figure"]).read_text().startswith("<?xml")
     stored = next(p for p in tmp_path.glob("*-quick.json") if "table" not in p.suffixes[0])
     assert "simulation" in json.loads(stored.read_text())["provenance"]
 
@@ -211,3 +249,32 @@ def test_cells_and_verdicts():
               for d, a, m in (("vmf", 50, 4.0), ("vmf", 90, 3.0), ("gaussian", 50, 3.0),
                               ("gaussian", 90, 1.0))]  # fmt: skip
     assert equal_accuracy(points)[2] == (60.0, 2.5, 3.75)
+
+
+def test_tables_of_trade_offs():
+    assert share_better([(1.0, 50.0), (2.0, 60.0)], [(1.5, 55.0)]) == 0.5
+    assert share_better([], [(1.0, 1.0)]) is None
+    printed = {cell.name: cell for cell in trade_off([], [], [])}
+    assert len(printed) == 8
+    # The paper: VMF is better but for LeNet on Fashion-MNIST, where there is no clear winner.
+    assert printed["mlp2, cifar10, MIA-R"].paper == 1.0
+    assert printed["lenet, fashion-mnist, MIA-R"].paper < 1.0
+    row = {"model": "lenet", "data": "cifar10", "members": 9, "references": 2, "auc_low": 0.6}
+    rows = [{**row, "defence": "none", "value": 0.0, "auc": 0.8},
+            {**row, "defence": "vmf", "value": 1.0, "auc": 0.7}]  # fmt: skip
+    assert verdict(rows).stands == "falls"
+    assert verdict([]).stands == "not run"
+
+
+def test_compression_loses_most_with_the_largest_eigenvalue():
+    ours = [cell.ours for cell in compression()]
+    for start in range(0, len(ours), 3):
+        first, second, third = ours[start : start + 3]
+        assert first > second > third > 1
+    assert channel_verdicts([], [], [], []) == []
+
+
+def test_a_figure_without_a_form_compares_the_cells(tmp_path):
+    assert draw("", {}, [Cell("a", 1.0, 2.0)], None, tmp_path / "a.svg")
+    assert (tmp_path / "a.svg").stat().st_size > 1000
+    assert not draw("", {}, [Cell("a", 1.0, None)], None, tmp_path / "b.svg")

@@ -121,11 +121,46 @@ MISTAKES = [
     (
         "    steps: 10",
         "    steps: 10\n  - name: membership-threshold\n    records: 1000",
-        "study.yaml:25: attacks[1].records must be at most 359, a quarter of the training",
+        "study.yaml:25: attacks[1].records must be at most 359 for 1437 training records "
+        "(twice as many take part in coin flips), got 1000",
     ),
     ("    steps: 10", "    threat: model-user", "attacks[0] is refused: attack inverting"),
     ("seeds: 2", "seeds: []", "study.yaml:24: seeds must have at least one item"),
-    ("seeds: 2", "seeds: many", "study.yaml:24: seeds must be a valid list, got 'many'"),
+    (
+        "seeds: 2",
+        "seeds: many",
+        "study.yaml:24: seeds must be a number of repetitions above 0, or a list of seeds, got 'ma",
+    ),
+    ("seeds: 2", "seeds: 0", "study.yaml:24: seeds must be a number of repetitions above 0, or a"),
+    ("seeds: 2", "seeds: [1, 2, 1]", "study.yaml:24: seeds has 1 twice: each seed is one"),
+    ("data: digits", "data: 5", "study.yaml:2: data must be text, got 5"),
+    ("- name: vmf", "- nam: vmf", "study.yaml:7: defences[1].nam is unknown: did you mean name?"),
+    (
+        "  epochs: 1",
+        "  batch_size: 2000",
+        "study.yaml:19: training.batch_size must be at most 1437, the training records, got 2000",
+    ),
+    (
+        "{learning_rate: 0.1}",
+        "{batch_size: 2000}",
+        "study.yaml:14: defences[3].training.batch_size must be at most 1437",
+    ),
+    ("  epochs: 1", "  device: gpu", "study.yaml:19: training.device must be cpu or cuda, got 'gp"),
+    (
+        "{epsilon: [2, 8]}",
+        "{accuracy: [0.5, 95]}",
+        "study.yaml:10: defences[2].at.accuracy[1] must be at most 1, got 95: did you mean 0.95?",
+    ),
+    (
+        "{epsilon: [2, 8]}",
+        "{accuracy: 1}",
+        "study.yaml:10: defences[2].at.accuracy must lie between 0 and 1, got 1",
+    ),
+    (
+        "{epsilon: [2, 8]}",
+        "{rero: 0.05}",
+        "study.yaml:10: defences[2].at.rero must lie between 0.1, which a blind guess has, and 1",
+    ),
     ("delta: 1e-4", "delta: 2", "study.yaml:25: delta must be less than 1, got 2"),
     (
         "delta: 1e-4",
@@ -145,6 +180,15 @@ def test_a_mistake_is_named_with_its_line(study_file, old, new, said):
         read_study(study_file(GOOD.replace(old, new, 1)))
     assert any(said in line for line in caught.value.lines), caught.value.lines
     assert all("\n" not in line for line in caught.value.lines)
+
+
+def test_a_device_that_is_not_here_is_refused_once(study_file, monkeypatch):
+    monkeypatch.setattr("torch.cuda.is_available", lambda: False)
+    with pytest.raises(StudyError) as caught:
+        read_study(study_file(GOOD.replace("  epochs: 1", "  device: cuda")))
+    assert caught.value.lines == [
+        "study.yaml:19: training.device cuda is not here: choose cpu",
+    ]
 
 
 def test_several_mistakes_come_one_a_line_in_the_order_of_the_file(study_file):

@@ -75,6 +75,22 @@ def test_an_accuracy_is_searched_for_and_resumes_from_its_probes():
     assert [event["row"] for event in again] == [found]
 
 
+def test_an_accuracy_that_was_missed_says_so():
+    at = {"accuracy": 0.95, "runs": 3, "tolerance": 0.01}
+    given = study(defences=[{"name": "vmf", "at": at}])
+    known = facts(given.data, given.model, given.prepare, None)
+    key = wants(given, known)[0].key
+
+    def cell(reached):
+        return cells(given, known, {key: {"key": key, "value": 70.0, "achieved": reached}})[0]
+
+    missed, met = cell(0.447).defence, cell(0.94).defence
+    assert missed["target"] == {"accuracy": 0.95, "achieved": 0.447, "met": False}
+    assert missed["label"] == "VMF κ = 70 at accuracy 0.95, reached 0.447"
+    assert met["target"]["met"] is True
+    assert met["label"] == "VMF κ = 70 at accuracy 0.95"
+
+
 def test_a_target_that_cannot_be_met_says_why():
     _, rows, _ = solved(study(defences=[{"name": "gaussian", "at": {"rero": 0.01}}]))
     assert "rero" in rows[-1]["failure"]

@@ -15,9 +15,11 @@ from recondite.report.download import csv_text
 from recondite.report.improvement import with_improvements
 from recondite.report.payload import embed, payload_points, series_of
 from recondite.report.points import estimate, make_points
+from recondite.report.quantities import axis
 from recondite.report.recommend import Budget, eligible, front, recommend
 from recondite.report.rows import Run, number, read_runs
-from recondite.report.views import audit_rows
+from recondite.report.sentences import lead
+from recondite.report.views import audit_rows, finding
 from recondite.report.words import at_least, at_most, figure, round_up
 
 
@@ -112,6 +114,29 @@ def test_every_notion_is_correlated_with_every_attack():
     assert cell.low <= cell.rho <= cell.high
     assert cell.rho > 0.9  # oriented: a larger bound, a better reconstruction
     assert cell.points == 12  # channels have no ε
+
+
+def test_only_notions_that_every_setting_has_are_ranked():
+    points = make_points(runs_of(synthetic.comparison_rows(seeds=1)))
+    table = predictions(points)
+    ranked = {c.notion for c in table[0].cells if c.points == table[0].settings}
+    assert "epsilon" not in ranked  # channels have no ε
+    said = finding(table)
+    assert f"all {table[0].settings} settings" in said
+    assert axis("epsilon").label not in said
+    noisy = [point for point in points if point.notions["epsilon"] is not None]
+    assert "all 12 settings" in finding(predictions(noisy))
+
+
+def test_a_bound_that_says_nothing_is_no_reason_to_use_a_defence():
+    points = make_points(runs_of(synthetic.comparison_rows(seeds=1)))
+    point = next(p for p in points if p.bounded and p.notions["epsilon"] is not None)
+    for epsilon, word in ((1.0, "Use "), (100.0, "Use "), (101.0, "Of the defences tried, ")):
+        point.notions["epsilon"] = epsilon
+        assert lead(point)["accuracy"][0] == word
+    assert lead(point)["accuracy"][1] == " is the safest at this accuracy: "
+    plain = next(p for p in points if p.defence == "none")
+    assert lead(plain)["quality"][0] == "Of the defences tried, "
 
 
 def test_too_few_points_have_no_correlation():

@@ -18,6 +18,7 @@ from scipy import special
 
 from recondite.accounting.rdp import epsilon_from_renyi
 from recondite.losses import LossLaw
+from recondite.losses.pair import mixed_loss
 
 __all__ = ["approach_1", "approach_2", "kairouz_composition"]
 
@@ -36,7 +37,8 @@ def kairouz_composition(
         drift = drift * steps * epsilon
     spent = np.maximum(slack, 1e-300)
     root = np.sqrt(steps) * epsilon
-    second = drift + root * np.sqrt(2.0 * np.log(math.e + root / spent))
+    logs = np.logaddexp(1.0, np.log(np.maximum(root, 1e-300)) - np.log(spent))
+    second = drift + root * np.sqrt(2.0 * logs)
     third = drift + root * np.sqrt(-2.0 * np.log(np.minimum(spent, 1.0)))
     advanced = np.where(slack > 0, np.minimum(second, third), np.inf)
     out: Array = np.minimum(steps * epsilon, advanced)
@@ -81,7 +83,7 @@ def _composed(
     logs = (orders - 1.0) * (renyi - single[:, None])
     logs += orders * np.log1p(-1.0 / orders) - np.log(orders - 1.0)
     single_delta = np.exp(np.minimum(logs.min(axis=1), 0.0))
-    sampled = np.log1p(rate * np.expm1(np.minimum(single, 700.0)))
+    sampled = mixed_loss(single, rate)
     # 1 - (1 - δ_s)^N (1 - slack) = δ, solved for the slack.
     spent = -steps * np.log1p(-np.minimum(rate * single_delta, 1.0 - 1e-16))
     slack = 1.0 - (1.0 - delta) * np.exp(np.minimum(spent, 700.0))

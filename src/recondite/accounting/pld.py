@@ -37,6 +37,7 @@ T = TypeVar("T")
 
 _TOLERANCE = 1e-4  # share of ε that discretisation may cost
 _LARGEST = 1 << 24  # cells of a transform
+_LARGEST_CURVE = 1 << 20  # of a whole curve: noise so weak that more are asked for protects nothing
 _LOG_TAIL = -46.0  # log of the tilted mass that a window may leave out (1e-20)
 
 
@@ -102,7 +103,7 @@ def _best_tilt(pairs: Sequence[tuple[DiscretePair, int]], delta: float) -> float
 
 
 def compose_pairs(
-    pairs: Sequence[tuple[DiscretePair, int]], *, tilt: float = 0.0
+    pairs: Sequence[tuple[DiscretePair, int]], *, tilt: float = 0.0, largest: int = _LARGEST
 ) -> LossDistribution:
     """The composed law of the loss, P against Q, of pairs that share one grid."""
     interval = pairs[0][0].interval
@@ -114,7 +115,7 @@ def compose_pairs(
     log_scale = float(_total_cumulants(pairs, np.array([tilt]))[0])
     low, high = _window(pairs, tilt, log_scale)
     cells = int((high - low) / interval) + 2
-    if cells > _LARGEST:
+    if cells > largest:
         raise GridTooFineError(f"interval {interval:g} is too fine for this run")
     length = int(fft.next_fast_len(cells, real=True))
     log_spectrum = np.zeros(length // 2 + 1, dtype=complex)
@@ -232,10 +233,15 @@ def loss_distributions(composition: Composition) -> tuple[LossDistribution, Loss
     near_one = float(composition.renyi([1.0001])[0])
     # A grid whose cost is 0.01% of the variance of the composed loss.
     interval = min(math.sqrt(2e-3 * near_one / composition.releases), 0.05)
+    # Losses reach about as far as their mean: grids that cannot fit need not be tried.
+    if math.isfinite(near_one):
+        interval = max(interval, near_one / _LARGEST_CURVE)
 
     def both(step: float) -> tuple[LossDistribution, LossDistribution]:
         pairs = discretise(composition, step, delta=1e-12)
-        return compose_pairs(pairs), compose_pairs([(p.reverse(), n) for p, n in pairs])
+        sides = pairs, [(pair.reverse(), count) for pair, count in pairs]
+        forward, backward = (compose_pairs(side, largest=_LARGEST_CURVE) for side in sides)
+        return forward, backward
 
     return _feasible(both, interval)[0]
 

@@ -34,7 +34,9 @@ def register(app: typer.Typer) -> None:
 
 _COMPARE = """Compares defences on your data and model: trains, accounts, attacks, reports.
 
-`recondite compare study.yaml` Run it again to go on where it stopped.
+`recondite compare study.yaml`
+
+Run it again to go on where it stopped. Exit code: 1 if a row failed, 2 for a mistake.
 """
 _DEMO = """The comparison on real digits, in about two minutes on two cores.
 
@@ -42,7 +44,9 @@ _DEMO = """The comparison on real digits, in about two minutes on two cores.
 """
 _REPORT = """Builds the report of one run, or of several beside each other.
 
-`recondite report runs/study` `recondite report RUN1 RUN2 --figures figures`
+`recondite report runs/study`
+
+`recondite report RUN1 RUN2 --figures figures`
 """
 
 
@@ -190,6 +194,8 @@ def _compare(
         written.insert(0, f"report: {page}")
     if as_json:
         print_json(_summary(outcome))
+        if outcome.failed:
+            raise typer.Exit(1)
         return
     show(outcome.rows, f"{study.name}: {study.model} on {outcome.rows[0]['data']['name']}")
     spent = duration(outcome.seconds)
@@ -198,6 +204,7 @@ def _compare(
         print(line)
     if outcome.failed:
         print(f"{outcome.failed} failed, with their reasons in the rows (--retry-failed)")
+        raise typer.Exit(1)
 
 
 def _extras(folder: Path, outcome: Any, name: str, parquet: bool, mlflow: bool) -> list[str]:
@@ -237,14 +244,18 @@ def _dry_run(
     study: Any, folder: Path, workers: int | None, data_dir: Path | None, as_json: bool
 ) -> None:
     from recondite.cli.monitor import duration
+    from recondite.experiments.checks import facts_of
     from recondite.experiments.estimate import estimate
-    from recondite.experiments.runner import pending
+    from recondite.experiments.rows import loose_delta
+    from recondite.experiments.runner import pending, searches
 
     place = None if data_dir is None else str(data_dir)
     count = workers or os.cpu_count() or 1
     with progress("estimating"):
         grid, there = pending(study, folder, place)
-        found = estimate(grid, there, count, place)
+        wanted = [runs for _, runs in searches(study, folder, place)]
+        found = estimate(grid, there, count, place, wanted)
+        notes = loose_delta(study.delta, facts_of(study, place).records)
     if as_json:
         cells = [
             {"label": cell.defence["label"], "seed": cell.seed,
@@ -253,7 +264,8 @@ def _dry_run(
             for cell in grid
         ]  # fmt: skip
         print_json({"schema_version": 1, "cells": cells, "seconds": found.seconds,
-                    "rows_missing": found.rows, "how": found.how})  # fmt: skip
+                    "rows_missing": found.rows, "how": found.how,
+                    "search_trainings": sum(wanted), "notes": notes})  # fmt: skip
         return
     rows: dict[str, list[int]] = {}
     for cell in grid:
@@ -268,7 +280,21 @@ def _dry_run(
         [[label, *map(str, line)] for label, line in rows.items()],
         [
             f"{found.rows} rows in about {duration(found.seconds)} on {count} workers: {found.how}",
-            "strengths that meet a target are found first, and are not in the estimate",
+            *_searched(wanted),
+            *notes,
         ],
         numbers=(1, 2, 3),
     )
+
+
+def _searched(wanted: list[int]) -> list[str]:
+    """What is said of strengths that are still to be found, if there are any."""
+    if not wanted:
+        return []
+    many = len(wanted) > 1
+    verb = "strengths that meet targets are" if many else "strength that meets a target is"
+    trainings = sum(wanted)
+    if not trainings:
+        return [f"{len(wanted)} {verb} found first, by calibration: seconds"]
+    how = f"by at most {trainings} training{'s' if trainings > 1 else ''}, in the estimate"
+    return [f"{len(wanted)} {verb} found first, {how}"]

@@ -45,9 +45,13 @@ def show(rows: list[Row], title: str) -> None:
     if any(claim["violated"] for row in rows for claim in row["claims"]):
         notes.insert(0, "A CLAIM IS VIOLATED: an attack showed more than a bound allows")
     failed = [row for row in rows if row["status"] == "failed"]
-    notes += [f"failed: {row['label']}, {row['attack']}: {row['reason']}" for row in failed[:5]]
+    notes += [f"failed: {_failed(row)}: {row['reason']}" for row in failed[:5]]
     body = [[line[name] for name in columns] for line in lines]
     print_table(title, columns, body, notes, numbers=tuple(range(1, len(columns))))
+
+
+def _failed(row: Row) -> str:
+    return row["label"] if row["attack"] == "none" else f"{row['label']}, {row['attack']}"
 
 
 def _line(label: str, rows: list[Row]) -> dict[str, str]:

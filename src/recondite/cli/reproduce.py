@@ -37,7 +37,7 @@ def reproduce(
     ] = False,
     device: Annotated[str, typer.Option("--device", help="cpu or cuda.")] = "cpu",
     out: Annotated[
-        Path, typer.Option("--out", help="Folder for rows, the comparison and its page.")
+        Path, typer.Option("--out", help="Folder for rows, the comparison, its page and figure.")
     ] = Path("reproductions"),
     data_dir: Annotated[
         Path | None, typer.Option("--data-dir", help="Where data sets are.")
@@ -75,11 +75,32 @@ def reproduce(
             rows = chosen.run_jobs(context)
         cells = chosen.cells(rows)
     result = _result(chosen, cells, quick, device)
+    result["figure"], result["figure_note"] = _draw(out, chosen, rows, cells, quick)
     _write(out, result)
     if as_json:
         print_json(result)
         return
     _show(result, out)
+
+
+def _stem(name: str, quick: bool) -> str:
+    return name.replace("/", "-") + ("-quick" if quick else "")
+
+
+def _draw(
+    out: Path, item: Any, rows: dict[str, list[dict[str, Any]]], cells: list[Any], quick: bool
+) -> tuple[str | None, str | None]:
+    """The SVG's name where the item is a figure, and why there is none."""
+    if not item.drawn:
+        return None, None
+    from recondite.experiments.reproductions.figures.draw import draw
+
+    target = out / f"{_stem(item.name, quick)}.svg"
+    try:
+        done = draw(item.figure, rows, cells, out, target)
+    except ValueError as error:
+        return None, str(error)
+    return (target.name, None) if done else (None, "nothing to draw yet")
 
 
 def _here(data_dir: Path | None) -> dict[str, bool]:
@@ -93,7 +114,7 @@ def _here(data_dir: Path | None) -> dict[str, bool]:
 
 
 def _list(data_dir: Path | None, as_json: bool) -> None:
-    from recondite.experiments.reproductions.registry import ITEMS
+    from recondite.experiments.reproductions.registry import ITEMS, quick_minutes
 
     here = _here(data_dir)
     entries: list[dict[str, Any]] = [
@@ -111,7 +132,8 @@ def _list(data_dir: Path | None, as_json: bool) -> None:
         for item in ITEMS.values()
     ]
     if as_json:
-        print_json({"schema_version": 1, "items": entries})
+        total = {"quick_minutes": round(quick_minutes(), 1), "items": entries}
+        print_json({"schema_version": 1, **total})
         return
     table = []
     for entry in entries:
@@ -120,7 +142,8 @@ def _list(data_dir: Path | None, as_json: bool) -> None:
         cost = f"{entry['cpu']} / {entry['gpu']} / {entry['quick']}"
         table.append([entry["name"], entry["title"], data + state, cost, entry["compares"]])
     columns = ["name", "what", "data", "CPU / GPU / quick", "compared"]
-    print_table("Tables and figures of the four studies", columns, table, ())
+    note = f"all quick versions in one folder: about {quick_minutes():.0f} minutes on two cores"
+    print_table("Tables and figures of the four studies", columns, table, [note])
 
 
 def _result(item: Any, cells: list[Any], quick: bool, device: str) -> dict[str, Any]:
@@ -160,11 +183,13 @@ _COLUMNS = ("cell", "paper", "ours", "difference", "how, or why it differs")
 
 def _write(out: Path, result: dict[str, Any]) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    stem = result["name"].replace("/", "-") + ("-quick" if result["quick"] else "")
+    stem = _stem(result["name"], result["quick"])
     (out / f"{stem}.table.json").write_text(json.dumps(result, indent=1, ensure_ascii=False))
     lines = [f"# {result['name']}: {result['title']}", ""]
     if result["quick"]:
         lines += ["A quick version: fewer seeds, images and iterations than the paper's.", ""]
+    if result["figure"]:
+        lines += [f"![{result['title']}]({result['figure']})", ""]
     lines += ["| " + " | ".join(_COLUMNS) + " |", "| --- | --: | --: | --: | --- |"]
     lines += ["| " + " | ".join(row) + " |" for row in _rows(result)]
     (out / f"{stem}.md").write_text("\n".join(lines) + "\n")
@@ -174,6 +199,8 @@ def _show(result: dict[str, Any], out: Path) -> None:
     notes = [f"{result['run']} of {len(result['cells'])} cells run; written to {out}"]
     if result["quick"]:
         notes.insert(0, "quick: fewer seeds, images and iterations; no claim rests on it")
+    if result["figure"] or result["figure_note"]:
+        notes.append(f"figure: {result['figure'] or result['figure_note']}")
     if result["note"]:
         notes.insert(0, result["note"])
     title = f"{result['name']}: {result['title']}"

@@ -25,6 +25,7 @@ def register(app: typer.Typer) -> None:
 _HELP = """Trains a model with a defence; writes a checkpoint, the weights and a JSON record.
 
 `recondite train --data mnist-5k --model mlp --defence gaussian --epsilon 3 --epochs 10`
+
 `recondite train --data mnist-5k --model mlp --defence natural --capacity 100 --epochs 10`
 """
 _CHANNELS = ("natural", "white", "personalized", "minimum-power")

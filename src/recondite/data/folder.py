@@ -38,6 +38,7 @@ def read_folder(
     verify: bool = True,
     *,
     size: int | None = None,
+    if_differ: int | None = None,
     test_fraction: float = 0.2,
     seed: int = 0,
 ) -> Records:
@@ -51,7 +52,8 @@ def read_folder(
       root: The folder.
       split: "train" or "test".
       verify: Nothing is published to compare with: ignored.
-      size: Resizes every image to size x size; needed if they differ.
+      size: Resizes every image to size x size.
+      if_differ: The same, but only where images differ in size; either is needed then.
       test_fraction: The share of each class that is held out.
       seed: Of the split.
     """
@@ -69,7 +71,12 @@ def read_folder(
         classes = known
     headers = [read_header(path) for path in paths]
     if size is None and len({header.size for header in headers}) > 1:
-        raise ValueError(f"the images in {root} differ in size: pass a size for all, such as 32")
+        if if_differ is None:
+            raise ValueError(
+                f"the images in {root} differ in size: resize them with prepare: resize32 in a "
+                "study, or --prepare resize32"
+            )
+        size = if_differ
     grey = all(header.grey for header in headers)
     positions = np.arange(len(paths))
     if not given:

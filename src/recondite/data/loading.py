@@ -17,6 +17,7 @@ from recondite.data.folder import read_folder
 from recondite.data.images import ImageSet
 from recondite.data.places import search_path
 from recondite.data.records import Records
+from recondite.data.transforms import resized
 
 __all__ = ["load", "load_function"]
 
@@ -63,7 +64,7 @@ def load(
     if text in SOURCES:
         found = _named(text, split, directory, verify, options)
     elif Path(text).expanduser().is_dir():
-        found = _folder(Path(text).expanduser(), split, options)
+        found = _folder(Path(text).expanduser(), split, options, resized(prepare))
     elif is_dotted(text):
         found = _own(text, split, options)
     else:
@@ -73,7 +74,14 @@ def load(
             f"data must be one of {', '.join(names())}, a folder of images or "
             f"package.module:function, got {text!r}{hint}"
         )
-    return found if prepare is None else found.prepared(prepare)
+    if prepare is None:
+        return found
+    try:
+        return found.prepared(prepare)
+    except ValueError as error:
+        said = str(error)
+        named = said if said.startswith("prepare") else f"prepare {prepare}: {said}"
+        raise ValueError(named) from None
 
 
 def _parts(split: str) -> tuple[str, ...]:
@@ -113,10 +121,12 @@ def _named(
     return _image_set(parts, name, str(folder))
 
 
-def _folder(folder: Path, split: str, options: dict[str, Any]) -> ImageSet:
+def _folder(folder: Path, split: str, options: dict[str, Any], if_differ: int | None) -> ImageSet:
     _check(f"a folder of images ({folder})", options, _FOLDER_OPTIONS)
     try:
-        parts = [read_folder(folder, part, **options) for part in _parts(split)]
+        parts = [
+            read_folder(folder, part, if_differ=if_differ, **options) for part in _parts(split)
+        ]
     except OSError as error:
         raise ValueError(f"{folder} cannot be read: {error}") from error
     return _image_set(parts, folder.resolve().name, str(folder))

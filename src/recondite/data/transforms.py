@@ -13,7 +13,7 @@ from torch import Tensor
 
 from recondite._validate import at_least
 
-__all__ = ["centre_crop", "crop16", "prepare", "resize"]
+__all__ = ["centre_crop", "crop16", "prepare", "resize", "resized"]
 
 _NAMES = re.compile(r"(crop|resize)([1-9][0-9]{0,3})")
 
@@ -51,6 +51,12 @@ def resize(images: Tensor, size: int) -> Tensor:
         flat, size=(size, size), mode="bilinear", align_corners=False, antialias=True
     )
     return small.reshape(*images.shape[:-2], size, size)
+
+
+def resized(how: str | None) -> int | None:
+    """The size that a preparation brings images of any size to; None where it does not resize."""
+    match = None if how is None else _NAMES.fullmatch(how)
+    return int(match[2]) if match is not None and match[1] == "resize" else None
 
 
 def prepare(images: Tensor, how: str) -> Tensor:

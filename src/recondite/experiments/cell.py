@@ -79,7 +79,7 @@ def run_cell(task: dict[str, Any], emit: Emit) -> None:
             emit({"type": "row", "row": rows.failed(task, key, attack, _reason(error))})
         return
     known = _known(trained)
-    if not math.isfinite(float(trained.record["results"]["train_loss"])):
+    if _finite(trained.record["results"]["train_loss"]) is None:
         reason = "training diverged: the loss is not finite (lower the learning rate)"
         for key, attack in task["attacks"].items():
             emit({"type": "row", "row": rows.failed(task, key, attack, reason, **known)})
@@ -127,12 +127,16 @@ def _known(trained: Trained) -> dict[str, Any]:
         "machine": record["machine"],
         "simulation": record["simulation"],
         "data": {**trained.task["data_facts"], **_data(record["data"])},
-        "notes": list(record["notes"]),
+        "notes": [
+            *record["notes"],
+            *rows.loose_delta(trained.task["common"]["delta"], int(record["data"]["records"])),
+        ],
     }
 
 
 def _finite(value: Any) -> float | None:
-    return float(value) if math.isfinite(float(value)) else None
+    """The number; None for infinity and for NaN, which a record writes as null."""
+    return None if value is None or not math.isfinite(float(value)) else float(value)
 
 
 def _data(found: dict[str, Any]) -> dict[str, Any]:

@@ -17,12 +17,14 @@ from recondite.mechanisms import Neighbouring, Setting
 __all__ = ["mistakes_of"]
 
 _GENERAL = ("name", "label", "at", "training")
+# Targets that are shares: above what.
+_SHARES = {"accuracy": (0.0, "0"), "rero": (0.1, "0.1, which a blind guess has,")}
 
 
 def mistakes_of(study: Study, data_dir: str | None = None) -> list[Mistake]:
     """Every mistake that can be seen before anything is trained."""
     found = _facts(study, data_dir)
-    rest = [*_attacks(study), *_training(study)]
+    rest = [*_attacks(study), *_training(study, None if isinstance(found, Mistake) else found)]
     if isinstance(found, Mistake):
         return [found, *_defences(study, None), *rest]
     return [*_enough(study, found), *_defences(study, found), *rest]
@@ -40,7 +42,8 @@ def _facts(study: Study, data_dir: str | None) -> Facts | Mistake:
         about = "prepare" if text.startswith("prepare") else "data"
         if study.model in text or text.startswith("model"):
             about = "model"
-        return Mistake((about,), f"cannot be used: {_one_line(text.removeprefix('prepare: '))}")
+        short = text.removeprefix(f"prepare {study.prepare}: ")
+        return Mistake((about,), f"cannot be used: {_one_line(short)}")
 
 
 def _enough(study: Study, found: Facts) -> Iterator[Mistake]:
@@ -51,8 +54,8 @@ def _enough(study: Study, found: Facts) -> Iterator[Mistake]:
         if family == "membership" and 2 * attack.records > found.records // 2:
             yield Mistake(
                 ("attacks", index, "records"),
-                f"must be at most {found.records // 4}, a quarter of the training records, got "
-                f"{attack.records}: half of twice as many are left out of training by coins",
+                f"must be at most {found.records // 4} for {found.records} training records "
+                f"(twice as many take part in coin flips), got {attack.records}",
             )
         elif family == "gradient" and wanted > found.test_records:
             yield Mistake(
@@ -97,7 +100,23 @@ def _settings(defence: Defence, kind: Kind, place: Place, found: Facts | None) -
                 )
     if kind.parameter is None or wrong:
         return
+    yield from _reachable(defence, place)
     yield from _values(defence, kind, place, found)
+
+
+def _reachable(defence: Defence, place: Place) -> Iterator[Mistake]:
+    """Targets that are shares lie below 1; success above what a blind guess has."""
+    for notion, (low, low_is) in _SHARES.items():
+        given: Any = None if defence.at is None else getattr(defence.at, notion)
+        listed = isinstance(given, list)
+        values: list[float] = given if listed else [] if given is None else [given]
+        for index, value in enumerate(values):
+            here = (*place, "at", notion, index) if listed else (*place, "at", notion)
+            if value > 1:
+                hint = f": did you mean {value / 100:g}?" if low < value / 100 < 1 else ""
+                yield Mistake(here, f"must be at most 1, got {value:g}{hint}")
+            elif not low < value < 1:
+                yield Mistake(here, f"must lie between {low_is} and 1, got {value:g}")
 
 
 def _values(defence: Defence, kind: Kind, place: Place, found: Facts | None) -> Iterator[Mistake]:
@@ -177,7 +196,7 @@ def _options(attack: Attack, place: Place) -> Iterator[Mistake]:
         yield Mistake(place, f"is refused: {_one_line(str(error))}")
 
 
-def _training(study: Study) -> Iterator[Mistake]:
+def _training(study: Study, found: Facts | None) -> Iterator[Mistake]:
     """A plan of each defence, whose own checks know what does not go together."""
     from recondite.mechanisms import NoNoise  # noqa: PLC0415
     from recondite.training.plan import Plan  # noqa: PLC0415
@@ -188,7 +207,15 @@ def _training(study: Study) -> Iterator[Mistake]:
         for index, defence in enumerate(study.defences)
         if defence.training.given()
     ]
+    said = set()
     for place, own in parts:
+        given = own if place != ("training",) else study.training.given()
+        size = given.get("batch_size", 0)
+        if found is not None and size > found.records:
+            yield Mistake(
+                (*place, "batch_size"),
+                f"must be at most {found.records}, the training records, got {size}",
+            )
         try:
             Plan(
                 data=study.data,
@@ -198,7 +225,14 @@ def _training(study: Study) -> Iterator[Mistake]:
                 **{**study.training.given(), **own},
             )
         except (TypeError, ValueError) as error:
-            yield Mistake(place, f"is refused: {_one_line(str(error))}")
+            text = _one_line(str(error))
+            if text in said:  # of the training that all share: once is enough
+                continue
+            said.add(text)
+            if text.startswith("device "):
+                yield Mistake((*place, "device"), text.removeprefix("device "))
+            else:
+                yield Mistake(place, f"is refused: {text}")
 
 
 def _one_line(text: str) -> str:

@@ -40,14 +40,16 @@ def estimate(
     there: Mapping[str, dict[str, Any]],
     workers: int,
     data_dir: str | None = None,
+    searched: Sequence[int] = (),
 ) -> Estimate:
-    """Seconds that the missing rows of a grid take.
+    """Seconds that the missing rows of a grid take, with the search for strengths before them.
 
     Args:
       grid: The cells.
       there: Rows that were stored before, by key.
       workers: Tasks at a time.
       data_dir: Where data sets are.
+      searched: The most trainings of each strength that is still to be found.
     """
     missing = [
         (cell, {key: attack for key, attack in cell.attacks.items() if key not in there})
@@ -61,15 +63,20 @@ def estimate(
     known = stored.get("training")
     how = "seconds of earlier rows of this run"
     if known is None:
-        ready = next((cell for cell, _ in missing if cell.failure is None), None)
+        cell = next((cell for cell, _ in missing if cell.failure is None), missing[0][0])
         how = "a short trial; attacks are a guess"
-        known = 10.0 if ready is None else _trial(ready, data_dir)
+        known = _trial(cell, data_dir)
     total = 0.0
     for _, attacks in missing:
         total += known
         for attack in attacks.values():
             total += stored.get(attack["name"], _guess(attack, known))
-    return Estimate(_START + total / max(1, min(workers, len(missing))), count, how)
+    seconds = _START + total / max(1, min(workers, len(missing)))
+    if searched:
+        # Trainings of one search follow each other: its last one waits for all before.
+        trainings = max(*searched, sum(searched) / max(1, min(workers, len(searched))))
+        seconds += known * trainings
+    return Estimate(seconds, count, how)
 
 
 def _stored(there: Mapping[str, dict[str, Any]]) -> dict[str, float]:
@@ -100,9 +107,12 @@ def _trial(cell: Cell, data_dir: str | None) -> float:
             raise _EnoughError
 
     begun = time.perf_counter()
+    defence = cell.defence
+    if defence["parameter"] is not None and defence["value"] is None:
+        defence = {**defence, "value": 1.0}  # not found yet: noise takes as long at any strength
     try:
         train(
-            plan(cell.common, cell.defence, cell.seed),
+            plan(cell.common, defence, cell.seed),
             data_dir=data_dir,
             progress=watch,
             running_epsilon=False,

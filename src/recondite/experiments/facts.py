@@ -68,12 +68,10 @@ def facts(
     from recondite.training.plan import Plan  # noqa: PLC0415
 
     plan = Plan(data=data, model=model, mechanism=NoNoise(), prepare=prepare)
-    parts = [load(data, split, directory=data_dir) for split in ("train", "test")]
-    if plan.preparation is not None:
-        try:
-            parts = [part.prepared(plan.preparation) for part in parts]
-        except ValueError as error:
-            raise ValueError(f"prepare: {error}") from None
+    parts = [
+        load(data, split, directory=data_dir, prepare=plan.preparation)
+        for split in ("train", "test")
+    ]
     whole = hashlib.sha256()
     for part in parts:
         whole.update(part.images.numpy().tobytes())

@@ -170,9 +170,8 @@ def cells(study: Study, facts: Facts, found: Mapping[str, dict[str, Any]]) -> li
         for notion, target in defence.at.targets() if defence.at else ():
             want = searched[defence.name, digest(fixed), notion, target]
             result = found.get(want.key, {"failure": "its strength was not found yet"})
-            variants.append(
-                (result.get("value"), {notion: target, **_achieved(result)}, result.get("failure"))
-            )
+            aimed = {notion: target, **_achieved(result, want)}
+            variants.append((result.get("value"), aimed, result.get("failure")))
         for value, aim, failure in variants:
             for position, seed in enumerate(study.seeds):
                 cell = _cell(study, common, defence, fixed, value, aim, seed, position, failure)
@@ -180,8 +179,16 @@ def cells(study: Study, facts: Facts, found: Mapping[str, dict[str, Any]]) -> li
     return list(out.values())
 
 
-def _achieved(result: dict[str, Any]) -> dict[str, Any]:
-    return {"achieved": result["achieved"]} if result.get("achieved") is not None else {}
+def _achieved(result: dict[str, Any], want: Want) -> dict[str, Any]:
+    """What was reached; of a search, which promises nothing, also whether it is near enough."""
+    reached = result.get("achieved")
+    if reached is None:
+        return {}
+    if want.notion != "accuracy":
+        return {"achieved": reached}
+    # A rounding error of the difference is no miss.
+    met = abs(reached - want.target) <= want.options["tolerance"] + 1e-12
+    return {"achieved": reached, "met": met}
 
 
 def _cell(
@@ -199,10 +206,14 @@ def _cell(
     if defence.label is not None:
         title = defence.label if value is None else f"{defence.label} ({title})"
     for notion, aimed in (aim or {}).items():
-        if notion != "achieved":
+        if notion not in ("achieved", "met"):
             title = f"{title} at {notion.replace('_', ' ')} {aimed:g}"
+    if aim is not None and not aim.get("met", True):
+        title = f"{title}, reached {aim['achieved']:.3g}"
     configured = {**fixed, "value": value, "target": aim, "label": title}
-    key = digest([common, fixed, value, aim, seed])
+    # Whether a target counts as met says nothing about the run.
+    plain_aim = None if aim is None else {k: v for k, v in aim.items() if k != "met"}
+    key = digest([common, fixed, value, plain_aim, seed])
     attacks = {}
     for attack in study.attacks:
         if attackers.applies(attack.name, defence.name, first=position == 0):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import types
 import typing
 from typing import TYPE_CHECKING, Any, get_args, get_origin
@@ -13,14 +14,33 @@ if TYPE_CHECKING:
 
 __all__ = ["from_pydantic"]
 
+# pydantic's kinds of error: what to say of some, and what is wanted instead of others.
+_WHOLE = {"missing": "is missing: add it", "too_short": "must have at least one item"}
+_WANTED = {"string_pattern_mismatch": "letters, digits, dots, dashes", "string_type": "text"}
+
 
 def from_pydantic(error: ValidationError, model: type[BaseModel]) -> list[Mistake]:
     """One mistake for each place that pydantic complains about."""
     found: dict[Place, Mistake] = {}
     for item in error.errors(include_url=False, include_context=True):
         place, fields = _place(item["loc"], model)
+        typo = _typo(item, place, fields)
+        if typo is not None:
+            found[typo.place] = typo
+            continue
         found.setdefault(place, Mistake(place, _message(item, place, fields)))
     return list(found.values())
+
+
+def _typo(item: Any, place: Place, fields: list[str]) -> Mistake | None:
+    """A key that is missing because it is there under a name that is nearly right."""
+    if item["type"] != "missing" or not isinstance(item["input"], dict):
+        return None
+    others = [str(key) for key in item["input"] if key not in fields]
+    near = difflib.get_close_matches(str(place[-1]), others, n=1)
+    if not near:
+        return None
+    return Mistake((*place[:-1], near[0]), f"is unknown: did you mean {place[-1]}?")
 
 
 def _place(loc: tuple[int | str, ...], model: type[BaseModel]) -> tuple[Place, list[str]]:
@@ -61,13 +81,11 @@ def _message(item: Any, place: Place, fields: list[str]) -> str:
     if kind == "extra_forbidden":
         inside = f"a setting of {place[-2]}" if len(place) > 1 else "a key of a study"
         return f"is not {inside}: {nearest(str(place[-1]), fields)}"
-    if kind == "missing":
-        return "is missing: add it"
+    if kind == "value_error":  # one of our own, complete
+        return str(item["msg"].removeprefix("Value error, "))
+    if kind in _WHOLE:
+        return _WHOLE[kind]
+    said = _WANTED.get(kind, item["msg"].removeprefix("Input should be "))
     if kind == "literal_error":
-        return f"must be {context['expected'].replace(chr(39), '')}, got {given!r}"
-    if kind == "string_pattern_mismatch":
-        return f"must be letters, digits, dots, dashes, got {given!r}"
-    if kind == "too_short":
-        return "must have at least one item"
-    said = item["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+        said = context["expected"].replace("'", "")
     return f"must be {said}, got {given!r}"

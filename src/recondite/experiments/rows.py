@@ -8,7 +8,7 @@ from typing import Any
 from recondite.experiments.defences import kinds
 from recondite.notions import json_ready
 
-__all__ = ["SCHEMA_VERSION", "claim", "failed", "notions", "row"]
+__all__ = ["SCHEMA_VERSION", "claim", "failed", "loose_delta", "notions", "row"]
 
 SCHEMA_VERSION = 1
 
@@ -110,6 +110,16 @@ def notions(defence: str, privacy: dict[str, Any] | None) -> dict[str, Any]:
         "subject": privacy.get("subject") or _subject(defence),
         "reasons": privacy["reasons"],
     }
+
+
+def loose_delta(delta: float | None, records: int) -> list[str]:
+    """A warning where δ lets a defence publish somebody's record and still keep its promise."""
+    if delta is None or delta <= 1.0 / records:
+        return []
+    return [
+        f"δ = {delta:g} is above 1 / {records} records: publishing one record at random would "
+        "satisfy it; choose a smaller delta"
+    ]
 
 
 def _subject(defence: str) -> str:

@@ -18,11 +18,11 @@ from recondite.experiments import rows
 from recondite.experiments.checks import facts_of
 from recondite.experiments.engines import Engine, Task, make_engine
 from recondite.experiments.facts import Facts
-from recondite.experiments.grid import Cell, cells, wants
+from recondite.experiments.grid import Cell, Want, cells, wants
 from recondite.experiments.store import GALLERY, STUDY, Store, load, read_study
 from recondite.experiments.study import Study
 
-__all__ = ["Monitor", "Outcome", "compare", "pending"]
+__all__ = ["Monitor", "Outcome", "compare", "pending", "searches"]
 
 TARGETS = "targets.jsonl"
 WORK = "work"
@@ -139,6 +139,20 @@ def pending(
     return grid, there
 
 
+def searches(
+    study: Study, run: str | os.PathLike[str], data_dir: str | None = None
+) -> list[tuple[Want, int]]:
+    """Strengths that are still to be found, each with the most trainings that it may take."""
+    from recondite.experiments.store import read_lines  # noqa: PLC0415
+
+    there = {row["key"] for row in read_lines(Path(run) / TARGETS)}
+    return [
+        (want, sum(f"{want.key}-{n}" not in there for n in range(want.options.get("runs", 0))))
+        for want in wants(study, facts_of(study, data_dir))
+        if want.key not in there
+    ]
+
+
 class _Job:
     """One call of :func:`compare`."""
 
@@ -230,8 +244,9 @@ class _Job:
         """A label is no reason to run anything again."""
         for key in cell.attacks:
             row = self.store.rows.get(key)
-            if row is not None and row["label"] != cell.defence["label"]:
-                self.store.append({**row, "label": cell.defence["label"]})
+            now = {name: cell.defence[name] for name in ("label", "target")}
+            if row is not None and any(row.get(name) != value for name, value in now.items()):
+                self.store.append({**row, **now})
 
     def write_study(self, seconds: float | None) -> None:
         """``study.json``: what was asked, with what, when; and the keys of the rows that count."""

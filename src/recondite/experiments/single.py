@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 from torch import Tensor, nn
 
+from recondite import _validate
 from recondite.attacks import registry
 from recondite.attacks.files import load_gradients
 from recondite.attacks.gradient.base import Progress
@@ -179,6 +180,7 @@ def attack_file(
     """
     if name not in registry.GRADIENT:
         raise ValueError(f"gradients can only be given to {', '.join(registry.GRADIENT)}")
+    _validate.device(device)
     network = resolve(model, shape, classes, norm=norm, seed=seed, weights=weights)
     network = network.to(device).eval()
     leaked = load_gradients(network, gradients)

@@ -151,6 +151,18 @@ class Study(_Part):
     def _count(cls, value: Any) -> Any:
         if isinstance(value, int) and not isinstance(value, bool) and value > 0:
             return list(range(value))
+        if not isinstance(value, list):
+            raise ValueError(
+                f"must be a number of repetitions above 0, or a list of seeds, got {value!r}"
+            )
+        return value
+
+    @field_validator("seeds", mode="after")
+    @classmethod
+    def _once(cls, value: list[int]) -> list[int]:
+        for position, seed in enumerate(value):
+            if seed in value[:position]:
+                raise ValueError(f"has {seed} twice: each seed is one repetition")
         return value
 
 

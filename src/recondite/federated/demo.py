@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import warnings
 from collections.abc import Callable, Sequence
 from itertools import product
 from pathlib import Path
@@ -79,6 +80,8 @@ def simulate(
     # Workers inherit these: one thread each, and nothing on the network.
     os.environ.update({**QUIET, "OMP_NUM_THREADS": os.environ.get("OMP_NUM_THREADS", "1")})
     flower("ray")
+    # A tip about a future version of Ray is not for the person who typed our command.
+    warnings.filterwarnings("ignore", "Tip: In future versions of Ray", FutureWarning)
     results: list[tuple[Settings, list[Row]]] = []
     server = flower("flwr.serverapp").ServerApp()
 

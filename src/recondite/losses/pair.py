@@ -153,13 +153,17 @@ def connect_the_dots(
     index = np.floor(losses / interval + (0.0 if pessimistic else 1e-9))
     first = int(index.min())
     cell = (index - first).astype(np.int64)
-    below = np.maximum(losses - index * interval, 0.0)
-    share = np.expm1(-np.clip(below, 0.0, interval)) / np.expm1(-interval)
+    below = np.clip(losses - index * interval, 0.0, interval)
+    above = interval - below
+    # P's and Q's shares of the neighbour above and below. None is formed as one minus another: on
+    # a coarse grid the small one is all that an atom close to a dot leaves to the far side.
+    up, down = np.expm1(-below) / np.expm1(-interval), np.expm1(-above) / np.expm1(-interval)
     p, q = _masses(log_p), _masses(log_q)
     size = int(cell.max()) + 1
-    p_low, p_high = np.bincount(cell, p * (1.0 - share), size), np.bincount(cell, p * share, size)
-    q_low = np.bincount(cell, q * np.exp(below) * (1.0 - share), size)
-    q_high = np.bincount(cell, q * np.exp(below - interval) * share, size).astype(float)
+    p_low = np.bincount(cell, p * np.exp(-below) * down, size)
+    p_high = np.bincount(cell, p * up, size)
+    q_low = np.bincount(cell, q * down, size)
+    q_high = np.bincount(cell, q * np.exp(-above) * up, size).astype(float)
     p_out = np.append(p_low, 0.0) + np.append(0.0, p_high)
     q_out = np.append(q_low, 0.0) + np.append(0.0, q_high)
     if not pessimistic:

@@ -10,7 +10,7 @@ from recondite.report.points import Point
 from recondite.report.quantities import JUDGES, axis
 from recondite.report.recommend import Budget, eligible, front, recommend
 from recondite.report.rows import Run, section
-from recondite.report.sentences import Context, promise, use, why_not
+from recondite.report.sentences import Context, lead, promise, use, why_not
 from recondite.report.words import at_most, figure, percent, score, span
 
 __all__ = ["answer", "contexts", "said", "setting"]
@@ -66,6 +66,7 @@ def said(point: Point, by_run: dict[int, Context]) -> dict[str, Any]:
     ]  # fmt: skip
     return {
         "label": point.label,
+        "lead": lead(point),
         "use": use(point, context),
         "promise": promise(point, context),
         "tiles": [

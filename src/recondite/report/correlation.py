@@ -33,11 +33,19 @@ class Correlation:
 
 @dataclass(frozen=True)
 class Predictions:
-    """The correlations of every notion with one measure of one attack."""
+    """The correlations of every notion with one measure of one attack.
+
+    Attributes:
+      attack: The attack.
+      measure: What it was measured by.
+      cells: One for each notion.
+      settings: How many points have the measure; a notion may be undefined for some of them.
+    """
 
     attack: str
     measure: str
     cells: tuple[Correlation, ...]
+    settings: int
 
     @property
     def name(self) -> str:
@@ -61,6 +69,7 @@ def predictions(points: Sequence[Point]) -> list[Predictions]:
         Predictions(
             attack, measure,
             tuple(_cell(points, attack, measure, notion.key) for notion in NOTIONS),
+            sum(measure in point.attacks.get(attack, ()) for point in points),
         )
         for attack, measure in pairs
     ]  # fmt: skip

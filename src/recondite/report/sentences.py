@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from recondite.report.points import SURE, Point
 from recondite.report.words import at_most, figure, percent, score, several
 
-__all__ = ["Context", "promise", "use", "why_not"]
+__all__ = ["Context", "lead", "promise", "use", "why_not"]
 
+WEAK = 100.0  # an ε that is no reason to use anything
 LOOSE = 20.0  # e^20: any prior may turn into near certainty
 
 
@@ -27,6 +28,22 @@ class Context:
     undefended: Point | None
     attacks: int
     models: int
+
+
+def lead(point: Point) -> dict[str, tuple[str, str]]:
+    """What stands before and after the name, by the kind of budget that led to the point.
+
+    A bound that promises next to nothing is no reason to use a defence: then it is only said to be
+    the best of what was tried.
+    """
+    epsilon = point.notions["epsilon"]
+    if point.bounded and (epsilon is None or epsilon <= WEAK):
+        return dict.fromkeys(("accuracy", "quality"), ("Use ", ": "))
+    tried = "Of the defences tried, "
+    return {
+        "accuracy": (tried, " is the safest at this accuracy: "),
+        "quality": (tried, " is the most accurate at this risk: "),
+    }
 
 
 def use(point: Point, context: Context) -> str:

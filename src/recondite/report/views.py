@@ -172,7 +172,11 @@ def _confidence(value: float | None) -> str:
 
 
 def finding(predictions: Sequence[Predictions]) -> str:
-    """Which notion orders reconstruction best, in one or two sentences, with its uncertainty."""
+    """Which notion orders reconstruction best, in a few sentences, with its uncertainty.
+
+    Only notions that every setting has are ranked: correlations over different settings do not
+    compare.
+    """
     rebuilt = [row for row in predictions if row.measure in ("mse", "ssim")]
     scored = [row for row in rebuilt if any(cell.rho is not None for cell in row.cells)]
     if not scored:
@@ -180,14 +184,26 @@ def finding(predictions: Sequence[Predictions]) -> str:
             "Too few points to say which notion predicts reconstruction: at least four are needed."
         )
     row = scored[0]
-    cells = sorted((c for c in row.cells if c.rho is not None), key=lambda c: -(c.rho or 0))
+    known = [cell for cell in row.cells if cell.rho is not None]
+    whole = [cell for cell in known if cell.points == row.settings]
+    subject = f"For {attack_name(row.attack)} (by {axis(row.measure).short}), "
+    if not whole:
+        return (
+            f"{subject}no notion is defined for all {row.settings} settings, so this study does "
+            "not rank them: the table has each over the settings that have it."
+        )
+    cells = sorted(whole, key=lambda c: -(c.rho or 0))
     best = cells[0]
-    text = (
-        f"For {attack_name(row.attack)} (by {axis(row.measure).short}), "
-        f"{axis(best.notion).label} orders the defences best: "
-        f"ρ = {score(best.rho)} [{score(best.low)}, {score(best.high)}] over the {best.points} "
-        f"of {max(cell.points for cell in row.cells)} settings that have it."
-    )
+    if len(cells) == 1:
+        first = f"only {axis(best.notion).label} is defined for all {row.settings} settings: "
+    else:
+        first = (
+            f"{axis(best.notion).label} orders the defences best of the {len(cells)} notions that "
+            f"are defined for all {row.settings} settings: "
+        )
+    text = f"{subject}{first}ρ = {score(best.rho)} [{score(best.low)}, {score(best.high)}]."
+    if len(known) > len(whole):
+        text += " Notions that some settings lack are in the table, over fewer settings."
     close = [
         c for c in cells[1:] if c.high is not None and best.low is not None and c.high >= best.low
     ]

@@ -93,6 +93,7 @@ class Plan:
         _validate.positive("learning_rate", self.learning_rate)
         _validate.non_negative("weight_decay", self.weight_decay)
         _validate.non_negative("momentum", self.momentum)
+        _validate.device(self.device)
         _validate.choice("optimizer", self.optimizer, OPTIMIZERS)
         if self.optimizer != "sgd" and self.momentum:
             raise ValueError("momentum belongs to sgd: choose --optimizer sgd or leave it out")

@@ -10,7 +10,7 @@ from typing import Any
 
 from recondite.experiments.reproductions.tables.cells import Cell
 
-__all__ = ["ITEMS", "Item", "find"]
+__all__ = ["ITEMS", "Item", "find", "quick_minutes"]
 
 _JOBS = "recondite.experiments.reproductions.jobs"
 _TABLES = "recondite.experiments.reproductions.tables"
@@ -32,6 +32,7 @@ class Item:
       quick: Rough time of the small version on two cores.
       note: What was left out, if anything.
       fixed: Arguments of the table function after the rows.
+      figure: ``module:function`` below ``figures``; a figure without one compares the cells.
     """
 
     name: str
@@ -45,6 +46,12 @@ class Item:
     quick: str = "seconds"
     note: str = ""
     fixed: tuple[str, ...] = ()
+    figure: str = ""
+
+    @property
+    def drawn(self) -> bool:
+        """Whether the paper has a figure here."""
+        return "/figure-" in self.name
 
     @property
     def study(self) -> str:
@@ -76,6 +83,8 @@ _ALL = ("fashion-mnist", "cifar10", "lfw")
 _TRAIN = "compare:accuracy"
 _IGA = ("compare_attacks:iga", "compare-iga")
 _CHANNEL = ("channel:accuracy", "channel-accuracy", ("lenet",))
+_DEFENCE = ("defence:planes", "channel-defence", ())
+_SHOWN = ("gallery:reconstructions", "dirdp-v1-pictures")
 _EARLY = ("dirdp_attacks:early", "dirdp-v1-attacks")
 
 _ITEMS = (
@@ -85,34 +94,63 @@ _ITEMS = (
     Item("compare/table-4", "pairs of κ and σ", "ε of each, printed and right", "accounting:table_4", cpu="20 s"),
     Item("compare/table-5", "accuracy by batch size", "accuracy of 128 cells", "compare:table_5", ((_TRAIN, "compare-accuracy", ("main", "batch")),), _MNIST, "10 h", "3 min", "3 min"),
     Item("compare/table-6", "reconstruction by batch size", "SSIM and MSE of 128 cells", "compare:table_6", ((*_IGA, ("iga",)),), _MNIST, "30 h", "4 min", "20 s"),
-    Item("compare/figure-1", "reconstruction against ε", "as Table VI at batch 128, all κ and σ", "compare:table_6", ((*_IGA, ("iga-128",)),), _MNIST, "10 h", "2 min", "20 s"),
-    Item("compare/figure-2", "accuracy against ε", "accuracy of every κ and σ", "compare:figure_2", ((_TRAIN, "compare-accuracy", ("main",)),), _MNIST, "3 h", "1 min", "3 min"),
-    Item("compare/figure-3", "images rebuilt by Inverting Gradients", "pictures", "compare:table_2", ((*_IGA, ("iga-128",)),), _MNIST, "10 h", "2 min", "20 s"),
-    Item("compare/figure-4", "MSE against Bayes' capacity", "MSE of every κ and σ", "compare:table_6", ((*_IGA, ("iga-128",)),), _MNIST, "10 h", "2 min", "20 s"),
+    Item("compare/figure-1", "reconstruction against ε", "as Table VI at batch 128, all κ and σ", "compare:table_6", ((*_IGA, ("iga-128",)),), _MNIST, "10 h", "2 min", "20 s", figure="series:compare_error"),
+    Item("compare/figure-2", "accuracy against ε", "accuracy of every κ and σ", "compare:figure_2", ((_TRAIN, "compare-accuracy", ("main",)),), _MNIST, "3 h", "1 min", "3 min", figure="series:compare_accuracy"),
+    Item("compare/figure-3", "images rebuilt by Inverting Gradients", "pictures", "compare:table_2", ((*_IGA, ("iga-128",)),), _MNIST, "10 h", "2 min", "20 s", figure="series:compare_iga"),
+    Item("compare/figure-4", "MSE against Bayes' capacity", "MSE of every κ and σ", "compare:table_6", ((*_IGA, ("iga-128",)),), _MNIST, "10 h", "2 min", "20 s", figure="series:compare_capacity"),
     Item("compare/figure-5", "ε against Bayes' capacity", "log capacities, printed and of the leak", "accounting:capacity_figure", cpu="1 s"),
-    Item("compare/figure-6", "images rebuilt by DLG", "pictures", "compare:table_3", (("compare_attacks:dlg", "compare-dlg", ("dlg",)),), _MNIST, "20 min", "1 min", "10 s"),
+    Item("compare/figure-6", "images rebuilt by DLG", "pictures", "compare:table_3", (("compare_attacks:dlg", "compare-dlg", ("dlg",)),), _MNIST, "20 min", "1 min", "10 s", figure="series:compare_dlg"),
     Item("compare/equal-notions", "pairs of truly equal ε and capacity", "κ for each σ", "accounting:equal_notions", cpu="10 s", note="beyond the paper"),
-    Item("channel/table-2", "time of training", "times of plain training, LeNet on this machine", "timing:tan_times", cpu="10 s"),
-    Item("channel/figure-3", "capacity by λ and σ", "closed form", "accounting:tan_toy", cpu="1 s"),
+    Item("compare/noise-size", "why Table VI's Gaussian errors differ", "MSE with the noise divided once more, MNIST", "reasons:noise_size", (("reasons:noise_size", "compare-noise-size", ()),), ("mnist",), "30 min", "1 min", "5 s", "beyond the paper: one reason tested"),
+    Item("channel/table-2", "time of training", "times over plain training, four networks", "channel_more:times", (("networks:times", "channel-times", ()),), ("cifar10",), "3 min", "1 min", "10 s", "on a CPU with batches of 64, 16, 8 and 4: a batch of 64 of VGG16 needs 34 GB"),
+    Item("channel/figure-3", "capacity by λ and σ", "closed form", "accounting:tan_toy", cpu="1 s", figure="series:capacity_by_noise"),
     Item("channel/figure-4", "toy: noise for one nat", "variances", "accounting:tan_toy", cpu="1 s"),
-    Item("channel/figure-6", "batch size under DP and constant noise", "MSE by batch size", "others:tan_guidelines", (("channel_attacks:guidelines", "channel-guidelines", ("batch",)),), ("cifar10",), "2 h", "1 min", "20 s"),
-    Item("channel/figure-8", "compression of one eigenvector", "MSE by eigenvalue; eigenvalues", "others:tan_guidelines", (("channel_attacks:guidelines", "channel-guidelines", ("compression",)),), ("cifar10",), "2 h", "1 min", "20 s"),
-    Item("channel/figure-9", "accuracy by κ", "accuracy of LeNet, all channels", "others:tan_accuracy", (_CHANNEL,), _TWO, "2 days", "4 min", "30 s", "LeNet on two data sets; printed values cannot be read"),
+    Item("channel/figure-5", "faces through the channels", "error and SSIM of noisy faces", "channel_more:faces", (("gallery:faces", "channel-pictures", ()),), ("lfw",), "2 min", "1 min", "10 s", "LFW in place of CelebA, which is not here", figure="series:noisy_faces"),
+    Item("channel/figure-6", "batch size under DP and constant noise", "MSE by batch size", "others:tan_guidelines", (("channel_attacks:guidelines", "channel-guidelines", ("batch",)),), ("cifar10",), "2 h", "1 min", "20 s", figure="series:batches"),
+    Item("channel/figure-7", "compression as noise", "noise that loses as many nats", "channel_more:compression", cpu="1 s"),
+    Item("channel/figure-8", "compression of one eigenvector", "MSE by eigenvalue; eigenvalues", "others:tan_guidelines", (("channel_attacks:guidelines", "channel-guidelines", ("compression",)),), ("cifar10",), "2 h", "1 min", "20 s", figure="series:eigenvalues"),
+    Item("channel/figure-9", "accuracy by κ", "accuracy of LeNet, all channels", "others:tan_accuracy", (_CHANNEL,), _TWO, "2 days", "4 min", "30 s", "LeNet on two data sets; printed values cannot be read", figure="series:accuracy_by_capacity"),
+    Item("channel/figure-9-networks", "accuracy by κ, other networks", "accuracy of ResNet10, AlexNet and VGG16", "channel_more:networks", (("networks:accuracy", "channel-networks", ()),), _TWO, "weeks", "3 h", "10 s", figure="series:accuracy_by_capacity"),
+    Item("channel/figure-10", "reconstruction by κ", "MSE of model and gradient inversion, LeNet", "channel_more:by_capacity", (_DEFENCE, ("channel_attacks:figure_14", "channel-inversion", ("lenet",))), _TWO, "1 day", "10 min", "15 s", "ordering: the figure has no numbers", figure="series:error_by_capacity"),
     Item("channel/figure-11", "accuracy against MSE", "as Figures 9 and 14", "others:tan_accuracy", (_CHANNEL,), _TWO, "2 days", "4 min", "30 s"),
-    Item("channel/figure-12", "accuracy by n", "accuracy of LeNet at κ = 300", "others:tan_rounds", (_CHANNEL,), _TWO, "2 days", "4 min", "30 s"),
-    Item("channel/figure-14", "gradient inversion by channel", "MSE, LeNet on CIFAR-10", "others:tan_inversion", (("channel_attacks:figure_14", "channel-inversion", ("lenet",)),), ("cifar10",), "10 h", "2 min", "20 s", "LeNet only"),
-    Item("channel/figure-15", "accuracy against defence", "as Figure 9 with DP-SGD and DP-PSAC", "others:tan_accuracy", (_CHANNEL,), _TWO, "2 days", "4 min", "30 s", "defence axis: see Figure 14 and membership attacks"),
+    Item("channel/figure-12", "accuracy by n", "accuracy of LeNet at κ = 300", "others:tan_rounds", (_CHANNEL,), _TWO, "2 days", "4 min", "30 s", figure="series:accuracy_by_rounds"),
+    Item("channel/figure-13", "reconstruction by n", "MSE of model inversion at κ = 300", "channel_more:by_rounds", (_DEFENCE,), _TWO, "1 day", "8 min", "10 s", "ordering: the figure has no numbers", figure="series:error_by_rounds"),
+    Item("channel/figure-14", "gradient inversion by channel", "MSE, LeNet on CIFAR-10", "others:tan_inversion", (("channel_attacks:figure_14", "channel-inversion", ("lenet",)),), ("cifar10",), "10 h", "2 min", "20 s", "LeNet only", figure="series:error_by_capacity"),
+    Item("channel/figure-14-networks", "gradient inversion, other networks", "MSE on ResNet10, AlexNet and VGG16", "channel_more:networks_inversion", (("networks:inversion", "channel-networks-inversion", ()),), ("cifar10",), "weeks", "5 h", "10 s", figure="series:error_by_capacity"),
+    Item("channel/figure-15", "accuracy against defence", "accuracy and GDC by channel, with DP-SGD and DP-PSAC", "channel_more:planes", (_DEFENCE,), _TWO, "1 day", "8 min", "10 s", figure="series:defence_planes"),
+    Item("channel/figure-16", "membership against reconstruction", "IMP_MIA and IMP_DRA by channel", "channel_more:planes", (_DEFENCE,), _TWO, "1 day", "8 min", "10 s", "IMP_DRA by model inversion: the paper does not say which", figure="series:defence_planes"),
+    Item("channel/figure-17", "the weights β", "the printed matrix", "channel_more:beta_weights", cpu="1 s", figure="series:weights"),
+    Item("channel/embedding", "the same theory for embeddings", "nats, accuracy and best linear guess", "channel_more:embedding", (("embedding:guideline", "channel-embedding", ()),), _TWO, "30 min", "2 min", "10 s"),
     Item("channel/dp-baselines", "ε and capacity of the DP baselines", "ε, nats", "accounting:tan_dp", cpu="5 s"),
     Item("channel/eigenvalues", "largest eigenvalues", "λ_0, λ_1, λ_10", "others:tan_eigenvalues", (_CHANNEL,), _TWO, "1 min", "4 min", "30 s"),
     Item("dirdp/table-2", "accuracy", "accuracy of Gaussian, VMF and undefended cells", "others:dirdp_accuracy", (("dirdp:accuracy", "dirdp-accuracy", ()),), _ALL, "4 days", "8 min", "30 s", "CIFAR-100 is not here"),
+    Item("dirdp/table-3", "membership by reference models", "AUC of MIA-R", "dirdp_more:membership", (("membership:table_3", "dirdp-membership", ()),), _TWO, "1 week", "1 h", "15 s", "halves, references and δ are assumed"),
+    Item("dirdp/figure-2", "utility against privacy", "share of Gaussian points that VMF beats", "dirdp_more:trade_off", (("dirdp:accuracy", "dirdp-accuracy", ()), ("membership:table_3", "dirdp-membership", ()), ("dirdp_attacks:table_4", "dirdp-iga", ())), _ALL, "2 weeks", "75 min", "60 s", figure="series:directional_trade_off"),
+    Item("dirdp/reasons", "why undefended cells differ", "activation, pixels, learning rate, records", "reasons:undefended", (("reasons:networks", "dirdp-reasons", ()),), ("cifar10", "lfw"), "1 h", "3 min", "30 s", "beyond the paper: reasons tested"),
     Item("dirdp/table-5", "differences of attack success", "recomputed from the printed Tables 3 and 4", "timing:dirdp_differences", cpu="1 s"),
     Item("dirdp/table-4", "reconstruction by Inverting Gradients", "median MSE", "others:dirdp_images", (("dirdp_attacks:table_4", "dirdp-iga", ()),), _ALL, "2 days", "6 min", "30 s"),
     Item("dirdp/puzzle", "which partition gives Table 2", "accuracy by partition and κ", "others:dirdp_puzzle", (("dirdp:puzzle", "dirdp-puzzle", ()),), ("cifar10",), "3 days", "3 min", "2 min", "20 of the 90 epochs"),
+    Item("dirdp-v1/table-1", "accuracy", "accuracy on MNIST and CIFAR-10", "dirdp_more:v1_accuracy", (("early:accuracy", "dirdp-v1-accuracy", ("mnist", "cifar10")),), ("mnist", "cifar10", "lfw"), "4 days", "20 min", "10 s", "CIFAR-100 is not here; two partitions of VMF noise"),
+    Item("dirdp-v1/table-2", "accuracy on faces", "Top-1, Top-5 and Top-10 on LFW", "dirdp_more:v1_faces", (("early:accuracy", "dirdp-v1-accuracy", ("lfw",)),), ("mnist", "lfw"), "3 h", "3 min", "10 s", "two partitions of VMF noise"),
     Item("dirdp-v1/table-3", "reconstruction by DLG", "SSIM, median MSE", "others:v1_attacks", ((*_EARLY, ("dlg",)),), ("mnist", "cifar10", "lfw"), "1 day", "3 min", "20 s", "CIFAR-10 labels", ("dlg",)),
     Item("dirdp-v1/table-4", "reconstruction by Inverting Gradients", "SSIM, median MSE", "others:v1_attacks", ((*_EARLY, ("iga",)),), ("mnist", "cifar10", "lfw"), "1 day", "3 min", "20 s", "CIFAR-10 labels", ("iga",)),
     Item("dirdp-v1/table-6", "trained and untrained victims", "SSIM, median MSE", "others:v1_trained", ((*_EARLY, ()),), ("mnist", "cifar10", "lfw"), "1 day", "4 min", "20 s", "trained for five epochs"),
+    Item("dirdp-v1/figure-4", "images rebuilt by DLG", "pictures, SSIM", "dirdp_more:pictures", ((*_SHOWN, ("dlg",)),), ("mnist", "cifar10", "lfw"), "2 h", "3 min", "10 s", "CIFAR-10 for CIFAR-100", ("dlg",), "series:early_dlg"),
+    Item("dirdp-v1/figure-5", "images rebuilt by Inverting Gradients", "pictures, SSIM", "dirdp_more:pictures", ((*_SHOWN, ("iga",)),), ("mnist", "cifar10", "lfw"), "2 h", "3 min", "10 s", "CIFAR-10 for CIFAR-100", ("iga",), "series:early_iga"),
+    Item("dirdp-v1/figure-6", "images rebuilt from trained victims", "pictures, SSIM", "dirdp_more:pictures", ((*_SHOWN, ()),), ("mnist", "cifar10", "lfw"), "4 h", "6 min", "10 s", "CIFAR-10 for CIFAR-100", ("both", "both"), "series:early_trained"),
 )  # fmt: skip
 ITEMS = {item.name: item for item in _ITEMS}
+
+
+def quick_minutes() -> float:
+    """Estimate of the whole quick set in one folder, where items share the rows of a job."""
+    longest: dict[str, float] = {}
+    for item in ITEMS.values():
+        amount, _, unit = item.quick.partition(" ")
+        seconds = float(amount) * (60 if unit == "min" else 1) if unit else 3.0
+        key = "+".join(result for _, result, _ in item.jobs) or item.name
+        longest[key] = max(longest.get(key, 0.0), seconds)
+    return sum(longest.values()) / 60
 
 
 def find(name: str) -> Item:

@@ -79,7 +79,8 @@ const showAnswer = () => {
   if (chosen) {
     const said = DATA.said[chosen.id];
     $('eyebrow').textContent = `For ${limit}`;
-    $('verdict').replaceChildren('Use ', element('strong', said.label), `: ${said.use}`);
+    const [before, after] = said.lead[budget.kind];
+    $('verdict').replaceChildren(before, element('strong', said.label), after + said.use);
     $('promise').textContent = said.promise;
     showTiles(said.tiles);
   } else {

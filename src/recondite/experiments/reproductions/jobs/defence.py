@@ -45,7 +45,7 @@ def _pairs(context: Context) -> list[tuple[Setting, Release]]:
     multipliers = context.pick((0.8,), (0.8, 0.2066), MULTIPLIERS)
     out = [(Setting(), _PLAIN)]
     out += [(Setting("natural", kappa), _PLAIN) for kappa in natural]
-    for kind in ("white", "personalized-paper"):
+    for kind in ("white", "personalized-paper", "personalized"):
         out += [(Setting(kind, kappa), _PLAIN) for kappa in others]
     for clipping in context.pick(("flat",), ("flat",), ("flat", "psac")):
         out += [(Setting(), Release("gaussian", m, clipping=clipping)) for m in multipliers]
@@ -53,15 +53,15 @@ def _pairs(context: Context) -> list[tuple[Setting, Release]]:
 
 
 def _lenet(context: Context, name: str) -> list[dict[str, Any]]:
-    data = records(context, name, context.pick(400, 5000, None))
+    data = records(context, name, context.pick(400, 3000, None))
     known = spectrum(data)
     # The victim sees part of the records; the channel is fitted to all, as to a public spectrum.
-    count = context.pick(300, 1000, len(data.images) // 2)
+    count = context.pick(80, 600, len(data.images) // 2)
     pairs = _pairs(context)
     stack = Stack([build("lenet", data.shape, 10, seed=0) for _ in pairs], context.device)
     generator = torch.Generator(context.device).manual_seed(7)
     inputs = ChannelInputs(data, known, [setting for setting, _ in pairs], generator)
-    steps = context.pick(30, 1200, STEPS)
+    steps = context.pick(20, 600, STEPS)
     batch = context.pick(32, 32, 64)
     plan = Plan(steps, batch, "shuffled", "adam", 0.001)
     history: dict[int, list[dict[str, float]]] = {}
@@ -99,7 +99,7 @@ def _lenet(context: Context, name: str) -> list[dict[str, Any]]:
                 "mse_inversion": last["mse"],
                 "mse_start": last["start"],
                 "by_steps": {str(step): found[run]["mse"] for step, found in history.items()},
-                "auc": _membership(stack, run, data, count),
+                "auc": _membership(context, stack, run, data, count),
                 "members": count,
                 "steps": steps,
                 "batch": batch,
@@ -119,7 +119,7 @@ def _inverted(
     context: Context, stack: Stack, run: int, data: Split, count: int
 ) -> tuple[float, float]:
     """Median error over the classes on the scale (x - .5)/.5, and that of the start image."""
-    attack = ModelInversion(iterations=context.pick(20, 300, 600))
+    attack = ModelInversion(iterations=context.pick(5, 200, 600))
     net = _net(stack, run, data)
     classes = sorted(set(data.labels[:count].tolist()))
     found = attack.invert(
@@ -129,9 +129,10 @@ def _inverted(
     return scores.median, scores.start
 
 
-def _membership(stack: Stack, run: int, data: Split, count: int) -> float:
+def _membership(context: Context, stack: Stack, run: int, data: Split, count: int) -> float:
     """Area of the white-box attack that knows half of the records."""
     tests = min(count, len(data.test_images))
     members = data.images[:count][:tests], data.labels[:count][:tests]
     others = data.test_images[:tests], data.test_labels[:tests]
-    return WhiteBox().infer(_net(stack, run, data), members, others, seed=0).auc
+    attack = WhiteBox(epochs=context.pick(2, 20, 50))
+    return attack.infer(_net(stack, run, data), members, others, seed=0).auc

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -39,12 +39,13 @@ def _times(context: Context, name: str) -> list[dict[str, Any]]:
     on_cpu = context.device == "cpu"
     # Per-sample gradients of 134 million weights at batch 64 are 34 GB.
     batch = {"lenet": 64, "resnet10": 16, "alexnet": 8, "vgg16": 4}[name] if on_cpu else 64
-    steps = {"lenet": 20, "resnet10": 3, "alexnet": 3, "vgg16": 2}[name] if on_cpu else 50
-    repeats = {"lenet": 4, "resnet10": 3, "alexnet": 3, "vgg16": 2}[name] if on_cpu else 4
-    data = records(context, "cifar10", batch * steps)
+    steps = {"lenet": 10, "resnet10": 2, "alexnet": 2, "vgg16": 1}[name] if on_cpu else 50
+    repeats = {"lenet": 3, "resnet10": 2, "alexnet": 2, "vgg16": 1}[name] if on_cpu else 4
+    data = records(context, "cifar10", max(50, batch * steps))
     runs: dict[str, Callable[[], float]] = {}
     for kind in ("sgd", "dp", "data"):
-        runs[kind] = _epoch(context, name, data.images, data.labels, batch, kind)
+        chosen = data.images[: batch * steps], data.labels[: batch * steps]
+        runs[kind] = _epoch(context, name, *chosen, batch, kind)
     # Turn by turn, so that a busy neighbour slows all three; the least is the least disturbed.
     found: dict[str, list[float]] = {kind: [] for kind in runs}
     for _ in range(repeats):
@@ -61,7 +62,7 @@ def _epoch(
 ) -> Callable[[], float]:
     model = build(name, seed=0).to(context.device)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    loader: Iterable[Any] = DataLoader(TensorDataset(images, labels), batch_size=batch)
+    loader: Any = DataLoader(TensorDataset(images, labels), batch_size=batch)
     if kind == "dp":
         loader = PrivacyEngine(seed=0).make_private(
             module=model,
@@ -110,7 +111,7 @@ def _trained(context: Context, model: str, name: str) -> list[dict[str, Any]]:
     settings = [Setting(), *(Setting("natural", kappa) for kappa in kappas)]
     generator = torch.Generator(context.device).manual_seed(7)
     inputs = ChannelInputs(data, spectrum(data), settings, generator)
-    steps, batch = context.pick(2, 60, STEPS), context.pick(4, 32, 64)
+    steps, batch = context.pick(2, 30, STEPS), context.pick(4, 16, 64)
     tests = context.pick(12, 300, 10_000)
     rows = []
     for run, setting in enumerate(settings):
@@ -125,7 +126,9 @@ def _trained(context: Context, model: str, name: str) -> list[dict[str, Any]]:
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
         with torch.no_grad():
-            guess = torch.cat([net(x).argmax(1) for x in data.test_images[:tests].split(100)])
+            guess = torch.cat(
+                [net(x).argmax(1) for x in torch.split(data.test_images[:tests], 100)]
+            )
         right = float((guess == data.test_labels[:tests]).float().mean())
         rows.append(
             {
@@ -161,12 +164,12 @@ def _inverted(context: Context, model: str) -> list[dict[str, Any]]:
         kinds, kappas = context.pick((), known[:1], known), context.pick((), (50.0, 300.0), SMALL)
         settings = [Setting(), *(Setting(kind, kappa) for kind in kinds for kappa in kappas)]
     generator = torch.Generator(context.device).manual_seed(5)
-    shown = [data.images[: context.pick(1, 2, 30)]] * len(settings)
+    shown = [data.images[: context.pick(1, 1, 30)]] * len(settings)
     if not context.quick:
         inputs = ChannelInputs(data, spectrum(data), settings, generator)
         shown = [inputs.noisy(run, images) for run, images in enumerate(shown)]
     net = build(model, data.shape, 10, seed=0).to(context.device)
-    method = InvertingGradients(steps=context.pick(2, 150, 4000))
+    method = InvertingGradients(steps=context.pick(2, 80, 4000))
     rows = []
     for setting, noisy in zip(settings, shown, strict=True):
         found = []
@@ -183,7 +186,7 @@ def _inverted(context: Context, model: str) -> list[dict[str, Any]]:
                 labels=label[None],
                 bounds=data.bounds,
                 seed=0,
-                time_limit=context.pick(10, 25, 600),
+                time_limit=context.pick(10, 12, 600),
             )
             found.append(result.images)
             steps = result.steps

@@ -168,7 +168,7 @@ def _fit(
     history = {}
     for epoch in range(1, epochs + 1):
         order = torch.randperm(len(data.images), generator=generator).to(data.images.device)
-        for part in order.split(batch):
+        for part in torch.split(order, batch):
             made.zero_grad()
             loss = nn.functional.cross_entropy(net(data.images[part]), data.labels[part])
             loss.backward()  # type: ignore[no-untyped-call]
@@ -187,6 +187,6 @@ def _fit(
 def _top(net: nn.Module, images: torch.Tensor, labels: torch.Tensor, k: int) -> float:
     right = [
         (net(x).topk(k, 1).indices == y[:, None]).any(1)
-        for x, y in zip(images.split(500), labels.split(500), strict=True)
+        for x, y in zip(torch.split(images, 500), torch.split(labels, 500), strict=True)
     ]
     return float(torch.cat(right).float().mean())

@@ -42,7 +42,8 @@ class Sink:
       path: The file; None keeps rows in memory only.
       job: The job's name.
       device: Where it runs.
-      quick: Whether this is a small version.
+      quick: Whether this is a quick version.
+      small: Whether this is the version between quick and full.
       rows: All rows so far.
     """
 
@@ -53,13 +54,16 @@ class Sink:
     rows: list[dict[str, Any]] = field(default_factory=list)
     done: set[str] = field(default_factory=set)
     head: dict[str, Any] = field(default_factory=dict)
+    small: bool = False
 
     def __post_init__(self) -> None:
         if self.path is not None and self.path.exists():
             stored = json.loads(self.path.read_text())
-            if stored.get("quick", False) == self.quick:
+            if (stored.get("quick", False), stored.get("small", False)) == (self.quick, self.small):
                 self.rows, self.done = stored["rows"], set(stored["blocks"])
         self.head = {"schema_version": 1, "job": self.job, "quick": self.quick}
+        if self.small:
+            self.head["small"] = True
         self.head["provenance"] = provenance(self.device)
 
     def write(self, block: str, rows: list[dict[str, Any]]) -> None:
@@ -132,7 +136,7 @@ class Context:
         if job not in self.sinks:
             name = f"{job}{self.tag and '.' + self.tag}{'-quick' if self.quick else ''}.json"
             path = None if self.out is None else self.out / name
-            self.sinks[job] = Sink(path, job, self.device, self.quick)
+            self.sinks[job] = Sink(path, job, self.device, self.quick, small=self.small)
         return self.sinks[job]
 
     def blocks(self, sink: Sink, blocks: dict[str, Callable[[], list[dict[str, Any]]]]) -> None:

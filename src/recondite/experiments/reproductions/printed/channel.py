@@ -21,7 +21,9 @@ ASSUMPTIONS = (
     "Adam with learning rate 0.001: no optimizer is named",
     "fresh noise at every step (per_step): the paper's n·κ needs it",
     "the attacked network of Figure 14 is untrained",
-    "CelebA and SVHN are not here; their loaders are",
+    "CelebA and SVHN are not here; their loaders are. Figure 5's faces are LFW's",
+    "DRA of Figures 10, 13, 15 and 16 is model inversion of trained networks; the white-box "
+    "membership attack knows half of the records; the victim sees half of the training set",
 )
 # Parameters; seconds for 25 epochs: SGD, DP-SGD, ours.
 TABLE_2 = {

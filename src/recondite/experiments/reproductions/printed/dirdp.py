@@ -17,6 +17,8 @@ ASSUMPTIONS = (
     "LeNet-5 with ReLU and max pooling; 1,024 hidden units in the MLP; LFW at 32×32",
     "partition and reading of ε_V: searched for, see the puzzle",
     "CIFAR-100 is not here: its column is left out",
+    "MIA-R: the victim is trained on half of the records, 8 references without defence on halves "
+    "of the others, test records are the non-members; Adam with Table 1's lower rows",
 )
 # (model, data): batch, learning rate, epochs, optimizer, momentum. The last four are for MIA-R.
 TABLE_1 = {

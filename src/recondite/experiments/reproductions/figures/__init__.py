@@ -1,0 +1,1 @@
+"""The papers' figures drawn from our rows, as SVG; needs matplotlib."""
