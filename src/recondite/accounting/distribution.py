@@ -71,7 +71,7 @@ class LossDistribution:
 def discounted_tail(masses: Array, interval: float) -> Array:
     """Σ_{k>=j} m_k·e^(-(k-j)·interval) for every j, in blocks short enough not to overflow."""
     block = max(1, int(300.0 / interval))
-    if block < 64 and len(masses) > 64:
+    if block < 64:
         # A coarse grid: the recursion itself is quicker than many small blocks.
         from scipy.signal import lfilter  # noqa: PLC0415  (slow to import, rarely needed)
 
