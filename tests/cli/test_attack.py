@@ -1,6 +1,7 @@
 """recondite attack, as a user types it."""
 
 import json
+import sys
 
 import numpy as np
 import pytest
@@ -139,3 +140,10 @@ def test_mistakes_are_one_line(capsys, arguments, line):
     assert out == ""
     assert err.count("\n") == 1
     assert line in err
+
+
+def test_a_missing_library_is_one_line_that_says_what_to_install(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "recondite.attacks", None)
+    code, _, err = ask(capsys, "dlg", "--data", "digits")
+    assert code == 2
+    assert err == "recondite: attack needs recondite.attacks: pip install 'recondite[attack]'\n"

@@ -70,6 +70,26 @@ federate.register(app)
 reproduce.register(app)
 
 
+# What to install for a command whose libraries are not here.
+_EXTRAS = {
+    "train": "train,data",
+    "data": "data",
+    "attack": "attack",
+    "compare": "compare",
+    "demo": "compare",
+    "report": "compare",
+    "reproduce": "compare",
+    "federate": "federated",
+}
+
+
+def _missing(error: ModuleNotFoundError, arguments: list[str]) -> str:
+    """One line that says what to install."""
+    command = next((word for word in arguments if word in _EXTRAS), None)
+    extra = "all" if command is None else _EXTRAS[command]
+    return f"{command or 'this'} needs {error.name}: pip install 'recondite[{extra}]'"
+
+
 def _fail(message: str, code: int) -> int:
     print(f"recondite: {' '.join(message.split())}", file=sys.stderr)
     return code
@@ -94,6 +114,10 @@ def run(arguments: list[str] | None = None) -> int:
         if settings.debug:
             traceback.print_exc()
         code = _fail(str(error), 2)
+    except ModuleNotFoundError as error:
+        if settings.debug:
+            traceback.print_exc()
+        code = _fail(_missing(error, sys.argv[1:] if arguments is None else arguments), 2)
     except BrokenPipeError:
         code = 0
     except Exception as error:
