@@ -149,7 +149,9 @@ def test_a_record_twice_in_a_batch_counts_twice_against_the_budget():
 def test_a_budget_out_of_reach_is_no_limit():
     ledger = Ledger(CHANNEL, 3, total=1e6)
     for _ in range(50):
-        assert ledger.serve([0]) is not None
+        assert ledger.serve([0]) == [0]
+    assert ledger.uses == 50
+    assert ledger.message is None
 
 
 def test_draws_beyond_the_budget():

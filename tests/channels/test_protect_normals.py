@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from recondite.channels._normals import fill_normal, fresh_words, keyed_words
+from recondite.numerics.normals import fill_normal, fresh_words, keyed_words
 
 COUNT = 400_001
 

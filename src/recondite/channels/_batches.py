@@ -5,6 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from recondite.channels._items import is_tensor, rows_at
 
 __all__ = ["Batch", "Collate", "Columns"]
@@ -45,7 +48,7 @@ class Columns:
         plain = type(value) in (dict, list) and all(is_tensor(part) for part in parts)
         return cls(value) if plain else None
 
-    def at(self, places: list[Any]) -> Any:
+    def at(self, places: NDArray[np.int64]) -> Any:
         """Returns the batch of these records."""
         if isinstance(self.value, dict):
             return {key: rows_at(part, places) for key, part in self.value.items()}

@@ -125,13 +125,13 @@ def empty_like(batch: Any, shape: tuple[int, ...]) -> Any:
     return batch.new_empty(shape) if is_tensor(batch) else np.empty(shape, dtype=batch.dtype)
 
 
-def rows_at(batch: Any, places: list[Any]) -> Any:
+def rows_at(batch: Any, places: NDArray[np.int64]) -> Any:
     """Returns a copy of some rows of an array or tensor."""
     if not is_tensor(batch):
         return batch[places]
     import torch  # noqa: PLC0415  (only where tensors came in)
 
-    return batch.index_select(0, torch.tensor(places, device=batch.device))
+    return batch.index_select(0, torch.from_numpy(places).to(batch.device))
 
 
 def add_noise(batch: Any, noise: NDArray[Any]) -> Any:

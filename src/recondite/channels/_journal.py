@@ -29,7 +29,8 @@ class Journal:
         self._read_to = 0
         try:
             flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
-            self._file = open(os.open(self._path, flags, 0o600), "r+b", buffering=0)  # noqa: SIM115
+            number = os.open(self._path, flags, 0o600)
+            self._file = os.fdopen(number, "r+b", buffering=0)  # stays open as long as the journal
         except OSError as error:
             raise ValueError(f"ledger {path} cannot be written: {error.strerror}") from None
         size = self._file.seek(0, os.SEEK_END)

@@ -29,11 +29,13 @@ class ProtectedLoader(Protected):
     def _index_sampler(self) -> Any:
         # Where torch's loaders get their indices. Were it ever renamed, indices would arrive
         # uncounted at the data set, which then counts them itself or refuses.
-        return _CountedIndices(super()._index_sampler, self.dataset)  # type: ignore[misc]
+        loader: Any = super()  # the class of the loader it was made from
+        return _CountedIndices(loader._index_sampler, self.dataset)
 
     def __iter__(self) -> Any:
         self.dataset.prepare()
-        return super().__iter__()  # type: ignore[misc]
+        loader: Any = super()
+        return loader.__iter__()
 
 
 class _CountedIndices:

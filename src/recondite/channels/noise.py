@@ -92,6 +92,12 @@ class Noise:
         # it works for any number of columns of V.
         return isotropic + ((normal @ vectors) * gains) @ vectors.T
 
+    @property
+    def spread(self) -> float | None:
+        """The standard deviation of every feature, where features are independent and alike."""
+        alike = self.along is None and self.scale is None
+        return math.sqrt(self.variance) if alike else None
+
     def shape(self, normal: NDArray[Any]) -> NDArray[Any]:
         """Returns the draws that standard normal rows (n, dim) stand for.
 

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recondite.channels._items import add_noise, as_numbers, place_of, stacked
-from recondite.channels._normals import fill_normal, keyed_words
 from recondite.channels.ledger import BudgetSpent, Counted
 from recondite.channels.noise import Noise
 from recondite.channels.protected import ProtectedDataset, in_worker
 from recondite.channels.secret import Secret
+from recondite.numerics.normals import fill_normal, keyed_words
 
 __all__ = ["Identity", "OnceDataset", "OnceNoise"]
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from typing import Any, ClassVar
 
+from numpy.typing import NDArray
+
 from recondite.channels._items import add_noise, is_tensor, stacked
-from recondite.channels._normals import Words, fill_normal, fresh_words, keyed_words, scratch
+from recondite.channels.ahead import DrawnAhead
 from recondite.channels.ledger import BudgetSpent, Counted
 from recondite.channels.noise import Noise
 from recondite.channels.protected import ProtectedDataset, in_worker
+from recondite.numerics.normals import Words, fill_normal, fresh_words, keyed_words, scratch
 
 __all__ = ["FreshNoise", "PerStepDataset"]
 
@@ -34,21 +38,39 @@ class FreshNoise:
         self._noise = noise
         self._working = noise.working_type(single)
         self.seed = seed
+        spread = noise.spread
+        self._scale = 1.0 if spread is None else spread
+        self._ahead = DrawnAhead(self._working, self._scale)
 
     def add(self, batch: Any, served_before: int) -> None:
         """Adds noise to the records of a batch, in place."""
-        words: Words = fresh_words
-        if self.seed is not None:
-            words = keyed_words(hashlib.blake2b(f"{self.seed} {served_before}".encode()).digest())
         if is_tensor(batch) and batch.device.type == "cpu" and batch.dtype.itemsize > 2:
             batch = batch.numpy()  # the same memory, with less ado for each part
         # Small arrays stay in the cache; a matrix product wants large ones.
         step = max(1, (_BLOCK if self._noise.along is None else _LARGE) // self._noise.dim)
+        draw = self._drawing(len(batch), served_before)
         for start in range(0, len(batch), step):
             part = batch[start : start + step]
-            rows = scratch(self._working.__name__, len(part) * self._noise.dim, self._working)
-            fill_normal(words, rows)
-            add_noise(part, self._noise.shape(rows.reshape(len(part), -1)))
+            rows = draw(start, len(part)).reshape(len(part), -1)
+            add_noise(part, rows if self._noise.spread is not None else self._noise.shape(rows))
+
+    def _drawing(self, records: int, served_before: int) -> Callable[[int, int], NDArray[Any]]:
+        """Returns what gives the normal numbers of some of a batch's records."""
+        dim = self._noise.dim
+        # A matrix product takes far longer than its numbers, and a worker is ahead already.
+        if self.seed is None and self._noise.along is None and not in_worker():
+            drawn = self._ahead.take(records * dim)
+            return lambda start, count: drawn[start * dim : (start + count) * dim]
+        words: Words = fresh_words
+        if self.seed is not None:
+            words = keyed_words(hashlib.blake2b(f"{self.seed} {served_before}".encode()).digest())
+
+        def draw(_: int, count: int) -> NDArray[Any]:
+            rows = scratch(self._working.__name__, count * dim, self._working)
+            fill_normal(words, rows, self._scale)
+            return rows
+
+        return draw
 
 
 class PerStepDataset(ProtectedDataset):

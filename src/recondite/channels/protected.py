@@ -8,6 +8,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from typing import Any, ClassVar
 
+import numpy as np
+
 from recondite.channels._batches import Batch, Collate, Columns
 from recondite.channels._items import Features, empty_like, is_tensor, rows_at
 from recondite.channels.ledger import Counted, Ledger
@@ -164,12 +166,13 @@ class ProtectedDataset(Protected):
         ours = all(isinstance(index, Counted) for index in wanted[:1])
         if not ours or self._collate is None or self._kept is None or not places:
             return self._served(places)
-        noisy = self._noised(rows_at(self._kept, places), places)
+        rows = np.array(places, dtype=np.int64)
+        noisy = self._noised(rows_at(self._kept, rows), places)
         batch = noisy if is_tensor(noisy) else self._collate([noisy])[0]
         if self._features.place is None:
             return Batch(batch)
         if self._columns is not None:
-            return Batch(self._features.put(self._columns.at(places), batch))
+            return Batch(self._features.put(self._columns.at(rows), batch))
         rest = self._collate([self._rest[place] for place in places])
         return Batch(self._features.put(rest, batch))
 
@@ -231,7 +234,8 @@ class ProtectedDataset(Protected):
     def _fetched(self, places: list[Any]) -> tuple[list[Any], Any]:
         if self._kept is not None:
             items = [self._rest[place] for place in places]
-            return items, self._noised(rows_at(self._kept, places), places)
+            kept = rows_at(self._kept, np.array(places, dtype=np.int64))
+            return items, self._noised(kept, places)
         items = [self._records[int(place)] for place in places]
         return items, self._noised(self._features_of(places, items, together=False), places)
 

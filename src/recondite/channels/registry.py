@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from recondite.channels.natural import NaturalChannel
 from recondite.channels.personalized import PersonalizedChannel
 from recondite.channels.white import WhiteChannel
 
-__all__ = ["CHANNELS", "centre_weights", "fit"]
+__all__ = ["CHANNELS", "centre_weights", "fit", "rectangle_weights"]
 
 CHANNELS: dict[str, Any] = {
     "natural": NaturalChannel,
@@ -24,7 +25,9 @@ CHANNELS: dict[str, Any] = {
 }
 
 
-def fit(name: str, records: Any, capacity: float, *, beta: Any = None) -> Channel:
+def fit(
+    name: str, records: Any, capacity: float, *, beta: Any = None, method: str = "exact"
+) -> Channel:
     """Returns a fitted channel.
 
     Args:
@@ -32,9 +35,10 @@ def fit(name: str, records: Any, capacity: float, *, beta: Any = None) -> Channe
       records: The records, as in :meth:`Spectrum.of`.
       capacity: What one noisy copy of a record may tell of it, in nats.
       beta: For the personalized channel: the weight of each feature.
+      method: For the personalized channel: "exact", or "paper" for the bound of Tan et al. (2024).
     """
     kind = CHANNELS[check.choice("channel", name, tuple(CHANNELS))]
-    options = {} if beta is None else {"beta": beta}
+    options = {} if beta is None else {"beta": beta, "method": method}
     if beta is None and name == "personalized":
         raise ValueError("beta is needed for the personalized channel: a weight for each feature")
     if beta is not None and name != "personalized":
@@ -56,4 +60,31 @@ def centre_weights(shape: tuple[int, int, int], ratio: float = 50.0) -> NDArray[
     weights = np.ones((channels, height, width))
     rows, columns = (slice(side // 4, side - side // 4) for side in (height, width))
     weights[:, rows, columns] = check.positive("ratio", ratio)
+    return weights
+
+
+def rectangle_weights(
+    shape: tuple[int, int, int],
+    *,
+    rows: Sequence[int],
+    columns: Sequence[int],
+    weight: float = 50.0,
+) -> NDArray[np.float64]:
+    """Weights for images: ``weight`` in a rectangle, 1 around it, the same for every colour.
+
+    Args:
+      shape: (c, h, w).
+      rows: First and last row, from 0.
+      columns: First and last column.
+      weight: Inside.
+
+    >>> rectangle_weights((1, 3, 4), rows=[1, 1], columns=[2, 3], weight=9)[0].tolist()
+    [[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 9.0, 9.0], [1.0, 1.0, 1.0, 1.0]]
+    """
+    for name, pair, side in (("rows", rows, shape[1]), ("columns", columns, shape[2])):
+        if len(pair) != 2 or not 0 <= pair[0] <= pair[1] < side:
+            raise ValueError(f"beta {name} must be [first, last] from 0 to {side - 1}, got {pair}")
+    weights = np.ones(shape)
+    inside = slice(rows[0], rows[1] + 1), slice(columns[0], columns[1] + 1)
+    weights[:, inside[0], inside[1]] = check.positive("beta weight", weight)
     return weights

@@ -31,6 +31,8 @@ Words = Callable[[int], NDArray[np.uint64]]
 # Numbers are made a block at a time, to stay in the cache. The size of a block is part of what a
 # key stands for.
 _BLOCK = 1 << 15
+# Words from here on, one in 64, stand for logarithms below 1/64.
+_NEAR_ONE = np.uint32(2**32 - 2**26)
 _mine = threading.local()
 
 
@@ -56,24 +58,29 @@ def fresh_words(count: int) -> NDArray[np.uint64]:
     return np.frombuffer(random_bytes(8 * count), dtype=np.uint64)
 
 
-def fill_normal(words: Words, out: NDArray[Any]) -> None:
-    """Fills a flat array of float32 or float64 with independent standard normal numbers.
+def fill_normal(words: Words, out: NDArray[Any], scale: float = 1.0) -> None:
+    """Fills a flat array of float32 or float64 with independent normal numbers of mean zero.
 
     The same words give the same numbers up to the rounding of log, sin and cos, and the same bits
     on the same kind of CPU. In double precision they have 53 random bits each and none lies beyond
     8.7 (probability 5e-18), in single precision 32 bits and 6.8 (probability 1e-11).
+
+    Args:
+      words: Where the random bits come from.
+      out: What to fill.
+      scale: Standard deviation; it costs nothing here, and a pass over the array elsewhere.
     """
     fill = _fill_single if out.dtype == np.float32 else _fill_double
     even = out.size - out.size % 2
     for start in range(0, even, _BLOCK):
-        fill(words, out[start : min(start + _BLOCK, even)])
+        fill(words, out[start : min(start + _BLOCK, even)], scale)
     if even < out.size:
         pair = np.empty(2, dtype=out.dtype)
-        fill(words, pair)
+        fill(words, pair, scale)
         out[even] = pair[0]
 
 
-def _fill_double(words: Words, out: NDArray[Any]) -> None:
+def _fill_double(words: Words, out: NDArray[Any], scale: float) -> None:
     """Makes each pair of numbers of two words."""
     half = out.size // 2
     uniform = (words(out.size) >> np.uint64(11)).astype(np.float64)
@@ -84,7 +91,7 @@ def _fill_double(words: Words, out: NDArray[Any]) -> None:
     # The largest word rounds up to a logarithm of 0 or a hair above.
     np.maximum(radius, 0.0, out=radius)
     np.sqrt(radius, out=radius)
-    radius *= math.sqrt(2)
+    radius *= math.sqrt(2) * scale
     angle *= 2 * math.pi * 2.0**-53
     np.cos(angle, out=out[:half])
     np.sin(angle, out=out[half:])
@@ -92,19 +99,19 @@ def _fill_double(words: Words, out: NDArray[Any]) -> None:
     out[half:] *= radius
 
 
-def _fill_single(words: Words, out: NDArray[Any]) -> None:
+def _fill_single(words: Words, out: NDArray[Any], scale: float) -> None:
     """Makes each pair of numbers of one word."""
     half = out.size // 2
     bits = words(half).view(np.uint32)
-    # In double precision first: a small radius is the difference of two nearly equal numbers.
-    logs = scratch("logs", half, np.float64)
-    np.copyto(logs, bits[:half])
-    logs += 0.5
-    np.log(logs, out=logs)
-    np.subtract(32 * math.log(2), logs, out=logs)
     radius = scratch("radius", half, np.float32)
-    np.copyto(radius, logs, casting="same_kind")
-    radius *= np.float32(2)
+    np.copyto(radius, bits[:half], casting="same_kind")
+    radius += np.float32(0.5)
+    np.log(radius, out=radius)
+    np.subtract(np.float32(32 * math.log(2)), radius, out=radius)
+    # A small difference of two nearly equal numbers: such are computed in double precision.
+    near = np.flatnonzero(bits[:half] >= _NEAR_ONE)
+    radius[near] = 32 * math.log(2) - np.log(bits[near] + 0.5)
+    radius *= np.float32(2 * scale**2)
     np.sqrt(radius, out=radius)
     angle = scratch("angle", half, np.float32)
     np.copyto(angle, bits[half:], casting="same_kind")
