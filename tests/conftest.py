@@ -1,5 +1,8 @@
 """Settings shared by all tests: one thread, quiet hypothesis, acceptance tests on request."""
 
+import json
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 settings.register_profile(
@@ -25,3 +28,20 @@ def pytest_collection_modifyitems(config, items):
     if dropped:
         config.hook.pytest_deselected(items=dropped)
         items[:] = kept
+
+
+@pytest.fixture(scope="session")
+def comparable():
+    """A function from rows to what two runs of the same study must have in common."""
+
+    def common(rows):
+        kept = []
+        for given in rows:
+            row = json.loads(json.dumps(given))
+            for key in ("seconds", "created", "machine"):
+                row.pop(key)
+            row["training"].pop("seconds", None)
+            kept.append(row)
+        return sorted(kept, key=lambda row: row["key"])
+
+    return common

@@ -1,6 +1,7 @@
 """The package: lazy names, no torch, dependencies one way."""
 
 import ast
+import importlib
 import subprocess
 import sys
 from pathlib import Path
@@ -12,7 +13,7 @@ import recondite
 SOURCE = Path(recondite.__file__).parent
 # Lower layers never import higher ones.
 LAYERS = [
-    {"_validate", "_version"},
+    {"_lazy", "_validate", "_version"},
     {"numerics"},
     {"losses"},
     {"mechanisms"},
@@ -32,13 +33,22 @@ LAYERS = [
 ]
 
 
-def test_every_public_name_resolves_and_is_listed():
-    for name in recondite.__all__:
-        assert getattr(recondite, name) is not None
-    assert sorted(recondite._HOME) == [n for n in recondite.__all__ if n != "__version__"]
-    assert dir(recondite) == sorted(recondite.__all__)
-    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-        _ = recondite.nonsense
+@pytest.mark.parametrize("part", ["", ".data", ".experiments", ".federated", ".metrics", ".report"])
+def test_every_public_name_resolves_at_its_home(part):
+    package = importlib.import_module(f"recondite{part}")
+    for name in package.__all__:
+        value = getattr(package, name)
+        assert value is vars(package)[name], "kept after its first use"
+        if name != "__version__":
+            assert (value.__name__, value.__module__.startswith(package.__name__)) == (name, True)
+    assert dir(package) == sorted(package.__all__)
+    with pytest.raises(AttributeError, match=f"'recondite{part}' has no attribute 'nonsense'"):
+        _ = package.nonsense
+
+
+def test_parts_are_loaded_like_names():
+    for part in recondite._PARTS:
+        assert getattr(recondite, part) is sys.modules[f"recondite.{part}"]
 
 
 @pytest.mark.parametrize(

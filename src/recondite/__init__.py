@@ -6,12 +6,18 @@ is quick and never imports torch.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from recondite._lazy import lazy_names
 from recondite._version import __version__
 
 if TYPE_CHECKING:
+    from recondite import attacks as attacks
+    from recondite import experiments as experiments
+    from recondite import federated as federated
+    from recondite import metrics as metrics
+    from recondite import report as report
+    from recondite import training as training
     from recondite.accounting import (
         Composition,
         FixedSize,
@@ -44,10 +50,11 @@ if TYPE_CHECKING:
         VonMisesFisher,
     )
     from recondite.notions import Account, account
+    from recondite.training import PrivacyEngine
 
 _WHERE = {
-    "recondite.notions": ("Account", "account"),
-    "recondite.accounting": (
+    "notions": ("Account", "account"),
+    "accounting": (
         "Composition",
         "FixedSize",
         "Poisson",
@@ -58,18 +65,18 @@ _WHERE = {
         "epsilon_bracket",
         "renyi_epsilon",
     ),
-    "recondite.auditing": ("AuditResult", "epsilon_lower_bound"),
-    "recondite.calibration": ("Calibration", "calibrate", "match", "measure"),
-    "recondite.channels": (
+    "auditing": ("AuditResult", "epsilon_lower_bound"),
+    "calibration": ("Calibration", "calibrate", "match", "measure"),
+    "channels": (
         "ControlledParameterChannel",
         "MinimumPowerChannel",
         "NaturalChannel",
         "PersonalizedChannel",
         "WhiteChannel",
     ),
-    "recondite.leakage.discrete": ("DiscreteChannel",),
-    "recondite.leakage.refinement": ("compare", "refined_by"),
-    "recondite.mechanisms": (
+    "leakage.discrete": ("DiscreteChannel",),
+    "leakage.refinement": ("compare", "refined_by"),
+    "mechanisms": (
         "Directional",
         "Gaussian",
         "Mechanism",
@@ -78,11 +85,10 @@ _WHERE = {
         "PartitionedVonMisesFisher",
         "VonMisesFisher",
     ),
-    "recondite.training": ("PrivacyEngine",),
+    "training": ("PrivacyEngine",),
 }
 # Parts with names of their own, such as rc.attacks.InvertingGradients; most of them need torch.
 _PARTS = ("attacks", "experiments", "federated", "metrics", "report", "training")
-_HOME = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
     "Account",
@@ -121,16 +127,4 @@ __all__ = [
     "renyi_epsilon",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _PARTS:
-        return import_module(f"recondite.{name}")
-    if name not in _HOME:
-        raise AttributeError(f"module 'recondite' has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _WHERE, _PARTS)

@@ -16,7 +16,13 @@ from scipy.special import betainccinv, betaincinv
 
 from recondite import _validate
 
-__all__ = ["AuditResult", "clopper_pearson_high", "clopper_pearson_low", "epsilon_lower_bound"]
+__all__ = [
+    "AuditResult",
+    "as_scores",
+    "clopper_pearson_high",
+    "clopper_pearson_low",
+    "epsilon_lower_bound",
+]
 
 FloatArray = NDArray[np.float64]
 _TAIL_POINTS = 80
@@ -99,13 +105,22 @@ def clopper_pearson_high(hits: ArrayLike, trials: ArrayLike, miss: float) -> Flo
     return np.where(k < n, betainccinv(k + 1, np.maximum(n - k, 0.5), miss), 1.0)
 
 
-def _scores(name: str, value: ArrayLike) -> FloatArray:
+def as_scores(name: str, value: ArrayLike, least: int) -> FloatArray:
+    """Returns a list, an array or a tensor of ``least`` or more scores as one vector.
+
+    Scores may be infinite, but not NaN.
+    """
+    given: Any = value
+    if hasattr(given, "detach"):
+        given = given.detach().cpu().numpy()
     try:
-        scores = np.asarray(value, dtype=np.float64)
+        scores = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
         raise ValueError(f"{name} must be a list of numbers") from None
-    if scores.ndim != 1 or scores.size < 2:
-        raise ValueError(f"{name} must be a list of 2 or more numbers, got shape {scores.shape}")
+    if scores.ndim != 1 or scores.size < least:
+        raise ValueError(
+            f"{name} must be a list of {least} or more numbers, got shape {scores.shape}"
+        )
     if np.isnan(scores).any():
         raise ValueError(f"{name} must be numbers: it has a NaN; infinite scores are allowed")
     return scores
@@ -233,7 +248,8 @@ def epsilon_lower_bound(
     Returns:
       The bound with its test; ``epsilon`` is 0 when nothing can be shown.
     """
-    p, q = _scores("scores_with", scores_with), _scores("scores_without", scores_without)
+    p = as_scores("scores_with", scores_with, 2)
+    q = as_scores("scores_without", scores_without, 2)
     delta = _validate.probability("delta", delta, closed_at_zero=True)
     confidence = _validate.probability("confidence", confidence)
     fraction = _validate.probability("selection_fraction", selection_fraction)

@@ -1,6 +1,5 @@
 """A comparison that is killed again and again ends as one that never was."""
 
-import json
 import os
 import random
 import signal
@@ -43,18 +42,6 @@ seeds: 2
 KILLS = 50
 
 
-def comparable(rows):
-    """Rows without what differs between two runs of the same thing."""
-    kept = []
-    for given in rows:
-        row = json.loads(json.dumps(given))
-        for key in ("seconds", "created", "machine"):
-            row.pop(key)
-        row["training"].pop("seconds", None)
-        kept.append(row)
-    return sorted(kept, key=lambda row: row["key"])
-
-
 @pytest.fixture(scope="module")
 def reference(tmp_path_factory):
     folder = tmp_path_factory.mktemp("reference")
@@ -75,7 +62,7 @@ def start(path, run):
     )
 
 
-def test_fifty_kills_at_random_points_change_nothing(reference, tmp_path):
+def test_fifty_kills_at_random_points_change_nothing(reference, comparable, tmp_path):
     path, _, outcome = reference
     chance = random.Random(0)
     kills, finished, number = 0, 0, 0
@@ -102,7 +89,7 @@ def test_fifty_kills_at_random_points_change_nothing(reference, tmp_path):
     assert kills >= KILLS
 
 
-def test_ray_gives_the_same_rows(reference, tmp_path):
+def test_ray_gives_the_same_rows(reference, comparable, tmp_path):
     pytest.importorskip("ray")
     _, study, outcome = reference
     found = compare(study, tmp_path / "run", engine="ray", workers=2)

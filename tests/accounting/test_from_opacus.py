@@ -3,9 +3,10 @@
 import pytest
 
 import recondite as rc
-from recondite.accounting import compose, from_opacus
+from recondite.accounting import Composition, compose, from_opacus
 from recondite.accounting.pld import pld_epsilon
 from recondite.accounting.rdp import rdp_epsilon
+from recondite.losses import GaussianLoss, SphereLoss
 
 HISTORY = [(1.1, 0.01, 300), (1.1, 0.01, 200), (0.8, 0.02, 50)]
 DELTA = 1e-5
@@ -45,8 +46,11 @@ def test_against_opacus(kind):
 def test_other_runs_are_added():
     past = from_opacus(HISTORY)
     run = rc.Poisson(0.01, 100).composition(rc.VonMisesFisher(75, dim=1000))
-    alone, both = pld_epsilon(past, DELTA), pld_epsilon(past + run, DELTA)
-    assert alone < both < alone + pld_epsilon(run, DELTA / 2) + 0.5
+    laws = [(GaussianLoss(1 / s).mixture((1 - q, q)), n) for s, q, n in HISTORY]
+    laws.append((SphereLoss(1000, 75.0).mixture((0.99, 0.01)), 100))
+    exact = pld_epsilon(Composition.of(laws), DELTA)
+    assert pld_epsilon(past + run, DELTA) == pytest.approx(exact, rel=1e-3)
+    assert exact > 1.05 * pld_epsilon(past, DELTA), "the run added must matter"
 
 
 @pytest.mark.parametrize(

@@ -90,19 +90,24 @@ def _all(world, **options):
     }
 
 
-def _strong(results):
-    for name, result in results.items():
-        assert result.auc > 0.7, (name, result.auc)
+def _weak(results):
+    """The attacks that an over-fitted model should not withstand as well as it did."""
+    weak = [(name, result.auc) for name, result in results.items() if result.auc <= 0.7]
     plain = results["threshold"].tpr_at(0.01)
-    for name in ("lira", "lira-offline", "rmia"):
-        assert results[name].tpr_interval_at(0.01)[1] >= plain, name
-    best = max(results[name].tpr_at(0.01) for name in ("lira", "lira-offline", "rmia"))
-    assert best >= plain
+    calibrated = {name: results[name] for name in ("lira", "lira-offline", "rmia")}
+    weak += [
+        (name, "TPR at 1 % FPR")
+        for name, result in calibrated.items()
+        if result.tpr_interval_at(0.01)[1] < plain
+    ]
+    if max(result.tpr_at(0.01) for result in calibrated.values()) < plain:
+        weak.append(("the best", "TPR at 1 % FPR"))
+    return weak
 
 
 def test_over_fitted_model_on_digits(digits):
     results = _all(digits)
-    _strong(results)
+    assert _weak(results) == []
     for result in results.values():
         record = json.loads(json.dumps(result.to_dict()))
         low, high = record["auc_low"], record["auc_high"]
@@ -112,7 +117,7 @@ def test_over_fitted_model_on_digits(digits):
 
 
 def test_over_fitted_model_on_cifar10(cifar):
-    _strong(_all(cifar))
+    assert _weak(_all(cifar)) == []
 
 
 def test_model_that_saw_neither_set_tells_nothing(digits):

@@ -33,7 +33,9 @@ def test_list_names_every_attack_and_preset(capsys):
 
 def test_presets_are_settings_of_their_attacks():
     for preset in PRESETS.values():
-        build_attack(preset.attack, **preset.options)
+        attack = build_attack(preset.attack, **preset.options)
+        assert attack.name == preset.attack
+        assert {name: getattr(attack, name) for name in preset.options} == preset.options
 
 
 def test_makes_its_own_victim_and_writes_a_sheet(capsys, tmp_path):

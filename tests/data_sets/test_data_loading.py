@@ -6,7 +6,6 @@ import textwrap
 import pytest
 import torch
 
-import recondite.data
 from recondite.data import load, load_function
 from recondite.data.dotted import load_object
 
@@ -109,11 +108,3 @@ def test_names_that_are_none(tmp_path):
     assert "\n" not in str(caught.value)
     with pytest.raises(ValueError, match="split must be one of train, test, all"):
         load("digits", "validation")
-
-
-def test_lazy_names():
-    assert set(recondite.data.__all__) == set(recondite.data._HOME)
-    assert dir(recondite.data) == sorted(recondite.data.__all__)
-    assert all(getattr(recondite.data, name) is not None for name in recondite.data.__all__)
-    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
-        _ = recondite.data.nonsense

@@ -131,7 +131,9 @@ def test_prepared_keeps_pixels_in_range(images):
     ones = ImageSet(torch.ones(2, 1, 7, 9), torch.tensor([0, 1]), ("a", "b"))
     assert float(ones.prepared("resize5").images.max()) == 1
     assert images.prepared("crop4").shape == (3, 4, 4)
-    assert images.standardised().prepared("resize3").mean is not None
+    scaled = images.standardised()
+    small = scaled.prepared("resize3")
+    assert (small.mean, small.std) == (scaled.mean, scaled.std), "the scale stays with the images"
 
 
 @pytest.mark.parametrize(

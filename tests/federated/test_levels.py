@@ -188,7 +188,19 @@ def test_loaders_outside_a_round_are_untouched(message, context, tmp_path, chann
 
 def test_a_channels_budget(message, context, tmp_path, channel):
     mod = defend(channel=channel, ledger=tmp_path, budget=Budget(information=2.0))
-    assert mod(message(weights()), context(), plain_app()).has_error()
+    reply = mod(message(weights()), context(), plain_app())
+    assert "budget of information is spent: total_information=2 is less" in reply.error.reason
+    assert ReleaseLedger(tmp_path).lines() == []
+    enough = defend(channel=channel, ledger=tmp_path, budget=Budget(information=3.5))
+    assert not enough(message(weights()), context(), plain_app()).has_error()
+    # The same noisy copies tell no more in another round; fresh ones would, and are not served.
+    seen, limit = [], Budget(information=3.5)
+    enough(message(weights(), number=2), context(), plain_app(seen=seen))
+    assert sum(map(len, seen)) == 20
+    fresh = defend(channel=channel, noise="per_step", ledger=tmp_path, budget=limit)
+    fresh(message(weights(), number=3), context(), plain_app(seen=seen))
+    assert sum(map(len, seen)) == 20
+    assert spent(ReleaseLedger(tmp_path).lines()).information == pytest.approx(3.0)
 
 
 def test_two_defences_add_up_and_claim_no_epsilon(message, context, tmp_path, channel):

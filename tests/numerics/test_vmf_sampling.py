@@ -66,7 +66,7 @@ class LatitudeLaw:
         place = np.searchsorted(edges, x)
         return np.concatenate([[0.0], total])[place] / total[-1]
 
-    def test(self, t, s):
+    def p_value(self, t, s):
         """p-value of a Kolmogorov-Smirnov test; artanh(t) = asinh(t/s), exact also at t ≈ ±1."""
         x = np.sort(np.arcsinh(t / s))
         return stats.kstest(self.cdf(x), "uniform").pvalue
@@ -96,7 +96,7 @@ def test_cosine_follows_its_exact_law(dim, kappa):
     t, s = cosines(20_000, dim, kappa, generator=generator)
     assert t.dtype == s.dtype == np.float64
     np.testing.assert_allclose(t * t + s * s, 1.0, rtol=1e-14)
-    assert LatitudeLaw(dim, kappa).test(t, s) > LEVEL
+    assert LatitudeLaw(dim, kappa).p_value(t, s) > LEVEL
     mean, variance = moments(dim, kappa)
     assert abs(t.mean() - mean) < 5 * math.sqrt(variance / len(t))
 
@@ -106,7 +106,7 @@ def test_cosine_on_torch(dim, kappa):
     generator = torch.Generator().manual_seed(dim)
     t, s = cosines(20_000, dim, kappa, like=torch.empty(0), generator=generator)
     assert t.dtype == torch.float64
-    assert LatitudeLaw(dim, kappa).test(t.numpy(), s.numpy()) > LEVEL
+    assert LatitudeLaw(dim, kappa).p_value(t.numpy(), s.numpy()) > LEVEL
 
 
 @pytest.mark.parametrize(("dim", "kappa"), [(2, 10.0), (3, 1e3), (1_000, 1e3), (13_700, 75.0)])
@@ -114,10 +114,10 @@ def test_the_test_can_fail(dim, kappa):
     # Another κ or another dimension is recognised with the same number of draws.
     generator = np.random.default_rng(1)
     t, s = cosines(20_000, dim, 1.2 * kappa, generator=generator)
-    assert LatitudeLaw(dim, kappa).test(t, s) < LEVEL
+    assert LatitudeLaw(dim, kappa).p_value(t, s) < LEVEL
     if kappa >= dim:
         t, s = cosines(20_000, dim + max(1, dim // 5), kappa, generator=generator)
-        assert LatitudeLaw(dim, kappa).test(t, s) < LEVEL
+        assert LatitudeLaw(dim, kappa).p_value(t, s) < LEVEL
 
 
 def test_circle_against_scipys_vonmises():
@@ -138,7 +138,7 @@ def test_cosine_at_the_ends_of_the_domain(dim, kappa):
     t, s = cosines(20_000, dim, kappa, generator=np.random.default_rng(4))
     assert np.isfinite(t).all()
     assert (s > 0).all()
-    assert LatitudeLaw(dim, kappa).test(t, s) > LEVEL
+    assert LatitudeLaw(dim, kappa).p_value(t, s) > LEVEL
 
 
 def tangents(dim, kappa, count, library, dtype=np.float64, seed=0):
@@ -175,7 +175,7 @@ def test_release_has_the_right_cosine_and_a_uniform_tangent(dim, kappa, count, l
     x, y, t, w = tangents(dim, kappa, count, library)
     np.testing.assert_allclose(np.linalg.norm(y, axis=1), 1.0, rtol=1e-12)
     s = np.sqrt(1 - t * t) if dim > 2 else np.abs(y @ np.array([-x[1], x[0]]))
-    assert LatitudeLaw(dim, kappa).test(t, s) > LEVEL
+    assert LatitudeLaw(dim, kappa).p_value(t, s) > LEVEL
     np.testing.assert_allclose(w @ x, 0.0, atol=1e-10)
     # A coordinate along any fixed direction v orthogonal to x is that of a uniform point of the
     # sphere in p - 1 dimensions: (1 + w·v)/2 has law Beta(p/2 - 1, p/2 - 1).
@@ -247,7 +247,7 @@ def test_single_rows_follow_the_same_law(dim, kappa):
     np.testing.assert_allclose(np.linalg.norm(draws, axis=1), 1.0, rtol=1e-12)
     unit = x.numpy() / np.linalg.norm(x.numpy())
     t = draws @ unit
-    assert LatitudeLaw(dim, kappa).test(t, np.sqrt(1 - t * t)) > LEVEL
+    assert LatitudeLaw(dim, kappa).p_value(t, np.sqrt(1 - t * t)) > LEVEL
     v = np.cos(np.arange(dim))
     v -= (v @ unit) * unit
     v /= np.linalg.norm(v)
@@ -281,8 +281,8 @@ def test_zero_rows_get_a_uniform_direction_on_request(dim, library):
     unit = rows[0] / np.linalg.norm(rows[0])
     t, flat = y[::2] @ unit, y[1::2] @ unit
     aside = np.linalg.norm(y[::2] - t[:, None] * unit, axis=1)
-    assert LatitudeLaw(dim, 50.0).test(t, aside) > LEVEL
-    assert LatitudeLaw(dim, 0.0).test(flat, np.sqrt(1 - flat * flat)) > LEVEL
+    assert LatitudeLaw(dim, 50.0).p_value(t, aside) > LEVEL
+    assert LatitudeLaw(dim, 0.0).p_value(flat, np.sqrt(1 - flat * flat)) > LEVEL
     single = given_rows[1]
     drawn = np.asarray(sample_vmf(single, 50.0, zero="uniform"))
     assert np.linalg.norm(drawn) == pytest.approx(1.0)

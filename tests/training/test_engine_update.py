@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import recondite as rc
 from recondite.mechanisms.none import NoNoise
+from recondite.numerics.bessel import bessel_ratio
 from recondite.training import PrivacyEngine
 
 torch.set_num_threads(1)
@@ -216,12 +217,16 @@ def test_noise_is_added_to_that_average(name):
     noise = update.double() - expected
     std = 0.01 * 0.3 / 12
     assert engine.mechanism.noise_std == pytest.approx(std)
-    assert float(noise.std()) == pytest.approx(std, rel=0.25)
+    assert float(noise.std()) == pytest.approx(std, rel=3 / math.sqrt(2 * len(noise)))
 
+    kappa, dim = 1e4, len(expected)
     model, data = make(name)
-    update, seen, _ = one_step(model, data, "flat", rc.VonMisesFisher(1e7), sampling="shuffled")
+    update, seen, _ = one_step(model, data, "flat", rc.VonMisesFisher(kappa), sampling="shuffled")
     assert float(update.norm()) == pytest.approx(1.0, abs=1e-4)
-    assert float(update.double() @ expected / expected.norm()) > 0.99
+    cosine = float(update.double() @ expected / expected.norm())
+    mean = float(bessel_ratio(dim / 2 - 1, kappa))
+    deviation = math.sqrt(1 - mean**2 - (dim - 1) / kappa * mean)
+    assert cosine == pytest.approx(mean, abs=4 * deviation)
 
 
 @pytest.mark.parametrize("name", list(MODELS))

@@ -16,7 +16,13 @@ from __future__ import annotations
 from typing import Any
 
 from recondite.accounting.composition import Composition
-from recondite.losses import DiscretePair, FoldedLoss, GaussianLoss, LossLaw, ProductLoss
+from recondite.losses import (
+    DiscretePair,
+    GaussianLoss,
+    LossLaw,
+    ProductLoss,
+    without_replacement,
+)
 from recondite.mechanisms.blocks import block_sizes, product_law
 
 try:
@@ -32,6 +38,7 @@ except ImportError as error:  # pragma: no cover - depends on the installation
 
 __all__ = ["PLDAccountant", "RdpAccountant", "VonMisesFisherDpEvent"]
 
+# dp-accounting has no types, so that its classes are Any: hence the ignored bases below.
 _Error = PrivacyAccountant.CompositionErrorDetails
 # dp-accounting keeps tails to about this mass when it composes.
 _TAIL = 1e-25
@@ -104,9 +111,7 @@ def _law(event: Any, relation: Any) -> LossLaw | str | None:
     if poisson:
         rate = event.sampling_probability
         return law.mixture((1.0 - rate, rate))
-    rate = event.sample_size / event.source_dataset_size
-    sampled = law.mixture((1.0 - rate, rate))
-    return sampled if rate == 1.0 else FoldedLoss(sampled)  # type: ignore[arg-type]
+    return without_replacement(law, event.sample_size / event.source_dataset_size)
 
 
 class _ServesOurEvents:
@@ -115,7 +120,8 @@ class _ServesOurEvents:
     def _maybe_compose(self: Any, event: Any, count: int, do_compose: bool) -> Any:
         law = _law(event, self._neighboring_relation)
         if law is None:
-            return super()._maybe_compose(event, count, do_compose)  # type: ignore[misc]
+            accountant: Any = super()
+            return accountant._maybe_compose(event, count, do_compose)
         if isinstance(law, str):
             return _Error(invalid_event=event, error_message=law)
         if do_compose:

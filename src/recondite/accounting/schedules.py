@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from recondite import _validate
 from recondite.accounting.composition import Composition
-from recondite.losses import FoldedLoss, LossLaw, RevealedLoss
+from recondite.losses import LossLaw, RevealedLoss, without_replacement
 from recondite.mechanisms import Mechanism, Neighbouring
 
 __all__ = ["FixedSize", "Poisson", "Schedule", "Shuffled"]
@@ -145,6 +145,7 @@ class Shuffled(Schedule):
         """Batches in an epoch."""
         return math.ceil(self.records / self.batch_size)
 
+    # A field of the other schedules; here it follows from the fields, and schedules are frozen.
     @property
     def steps(self) -> int:  # type: ignore[override]
         """Optimizer steps."""
@@ -231,10 +232,7 @@ class FixedSize(Schedule):
                 "group_size above 1 has no proved bound for fixed-size batches with this "
                 "mechanism: use Poisson or shuffled batches"
             )
-        rate = self._any_of(group)
-        sampled = law.mixture((1.0 - rate, rate))
-        folded = sampled if sampled == law else FoldedLoss(sampled)  # type: ignore[arg-type]
-        return Composition.of([(folded, self.steps)])
+        return Composition.of([(without_replacement(law, self._any_of(group)), self.steps)])
 
     def _any_of(self, group: int) -> float:
         """Probability that a batch holds any of ``group`` records."""

@@ -48,6 +48,8 @@ _RATE = Annotated[float, typer.Option("--lr", help="Learning rate of the clients
 _NORM = Annotated[float, typer.Option("--max-norm", help="Bound on an update.")]
 _SEED = Annotated[int, typer.Option("--seed", help="Repeatable: a simulation. -1: none.")]
 _DATA_DIR = Annotated[str, typer.Option("--data-dir", help="Where data sets are.")]
+_STRENGTH = Annotated[float, typer.Option("--strength", help="Its noise parameter.")]
+_CAPACITY = Annotated[float, typer.Option("--capacity", help="A channel's nats a feature.")]
 _LEVEL = Annotated[
     str, typer.Option("--level", help="Noise the whole update (client) or every step (record).")
 ]
@@ -64,10 +66,8 @@ def demo(
     defence: Annotated[
         str, typer.Option("--defence", help="A mechanism or channel, compared with none.")
     ] = "vmf",
-    strength: Annotated[float, typer.Option("--strength", help="Its noise parameter.")] = 500.0,
-    capacity: Annotated[
-        float, typer.Option("--capacity", help="A channel's nats a feature.")
-    ] = 0.1,
+    strength: _STRENGTH = 500.0,
+    capacity: _CAPACITY = 0.1,
     level: _LEVEL = "client",
     max_norm: _NORM = 1.0,
     data: _DATA = "mnist-5k",
@@ -172,10 +172,8 @@ def up(
     defence: Annotated[
         str, typer.Option("--defence", help="none, a mechanism or a channel.")
     ] = "vmf",
-    strength: Annotated[float, typer.Option("--strength", help="Its noise parameter.")] = 500.0,
-    capacity: Annotated[
-        float, typer.Option("--capacity", help="A channel's nats a feature.")
-    ] = 0.1,
+    strength: _STRENGTH = 500.0,
+    capacity: _CAPACITY = 0.1,
     level: _LEVEL = "client",
     max_norm: _NORM = 1.0,
     local_steps: Annotated[int, typer.Option("--local-steps", help="E; 1 is FedSGD.")] = 1,

@@ -120,7 +120,7 @@ def run(arguments: list[str] | None = None) -> int:
         code = _fail(_missing(error, sys.argv[1:] if arguments is None else arguments), 2)
     except BrokenPipeError:
         code = 0
-    except Exception as error:
+    except Exception as error:  # the last resort: one line for what nobody foresaw
         if settings.debug:
             traceback.print_exc()
         kind = type(error).__name__

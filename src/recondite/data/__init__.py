@@ -6,8 +6,9 @@ Names are loaded on first use: saying which data sets are here does not import t
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from recondite._lazy import lazy_names
 
 if TYPE_CHECKING:
     from recondite.data.catalogue import Availability, available, names
@@ -17,13 +18,12 @@ if TYPE_CHECKING:
     from recondite.data.transforms import centre_crop, crop16, prepare, resize
 
 _WHERE = {
-    "recondite.data.catalogue": ("Availability", "available", "names"),
-    "recondite.data.images": ("ImageSet",),
-    "recondite.data.loading": ("load", "load_function"),
-    "recondite.data.places": ("search_path",),
-    "recondite.data.transforms": ("centre_crop", "crop16", "prepare", "resize"),
+    "catalogue": ("Availability", "available", "names"),
+    "images": ("ImageSet",),
+    "loading": ("load", "load_function"),
+    "places": ("search_path",),
+    "transforms": ("centre_crop", "crop16", "prepare", "resize"),
 }
-_HOME = {name: module for module, members in _WHERE.items() for name in members}
 
 __all__ = [
     "Availability",
@@ -39,14 +39,4 @@ __all__ = [
     "search_path",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'recondite.data' has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _WHERE)

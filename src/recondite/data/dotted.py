@@ -37,7 +37,7 @@ def load_object(name: str) -> Any:
         if error.name and module_name.split(".")[0] == error.name.split(".")[0]:
             raise ValueError(f"{name}: there is no module {error.name} here") from error
         raise ValueError(f"{name}: {module_name} needs {error.name}, which is missing") from error
-    except Exception as error:
+    except Exception as error:  # a person's own module raises what it likes
         kind = type(error).__name__
         raise ValueError(f"{name}: importing {module_name} failed: {kind}: {error}") from error
     finally:

@@ -5,8 +5,9 @@ Names are loaded on first use: reading a ledger needs neither Flower nor torch.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from recondite._lazy import lazy_names
 
 if TYPE_CHECKING:
     from recondite.federated.auditor import Auditor
@@ -19,16 +20,15 @@ if TYPE_CHECKING:
     from recondite.federated.training_report import trained_with
 
 _WHERE = {
-    "recondite.federated.auditor": ("Auditor",),
-    "recondite.federated.budget": ("Budget",),
-    "recondite.federated.cost": ("Spent", "spent"),
-    "recondite.federated.ledger": ("ReleaseLedger",),
-    "recondite.federated.mod": ("defend",),
-    "recondite.federated.partition": ("dirichlet", "iid"),
-    "recondite.federated.strategy": ("AuditingStrategy",),
-    "recondite.federated.training_report": ("trained_with",),
+    "auditor": ("Auditor",),
+    "budget": ("Budget",),
+    "cost": ("Spent", "spent"),
+    "ledger": ("ReleaseLedger",),
+    "mod": ("defend",),
+    "partition": ("dirichlet", "iid"),
+    "strategy": ("AuditingStrategy",),
+    "training_report": ("trained_with",),
 }
-_HOME = {name: module for module, members in _WHERE.items() for name in members}
 
 __all__ = [
     "AuditingStrategy",
@@ -43,14 +43,4 @@ __all__ = [
     "trained_with",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'recondite.federated' has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _WHERE)

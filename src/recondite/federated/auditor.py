@@ -230,7 +230,7 @@ class Auditor:
                 return
             try:
                 self._attacked(job)
-            except Exception as error:
+            except Exception as error:  # an auditor must never stop the training it watches
                 log(
                     logging.WARNING,
                     f"recondite auditor: round {job.round_number}, client {job.client}: no "

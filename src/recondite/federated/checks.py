@@ -35,7 +35,7 @@ def fault(reply: Any, sent: Arrays, weight_key: str) -> str | None:
         return f"{len(records)} array records and {len(metrics)} metric records instead of one each"
     try:
         arrays = arrays_in(next(iter(records.values())))
-    except Exception as error:
+    except Exception as error:  # bytes from a stranger break NumPy in any way they can
         return f"arrays that cannot be read ({type(error).__name__})"
     weight = next(iter(metrics.values())).get(weight_key)
     usable = isinstance(weight, int | float) and math.isfinite(weight) and weight > 0

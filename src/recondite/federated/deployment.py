@@ -87,7 +87,7 @@ class Deployment:
     node_config: Callable[[int], Mapping[str, Any]] = lambda index: {}
     port: int = 0
     tell: Callable[[str], None] = lambda line: None
-    processes: dict[str, subprocess.Popen[bytes]] = field(default_factory=dict)
+    processes: dict[str, subprocess.Popen[Any]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         flower()
@@ -190,7 +190,7 @@ class Deployment:
             text=True,
             start_new_session=True,
         )
-        self.processes["run"] = process  # type: ignore[assignment]
+        self.processes["run"] = process
         assert process.stdout is not None
         for line in process.stdout:
             yield line.rstrip("\n")
@@ -231,7 +231,7 @@ class Deployment:
     def __enter__(self) -> Deployment:
         try:
             self.start()
-        except BaseException:
+        except BaseException:  # Ctrl-C too: what was started must not stay behind
             self.stop()
             raise
         return self

@@ -30,9 +30,9 @@ def flower(module: str = "flwr.app") -> Any:
             "Flower is needed for federated learning: pip install 'recondite[federated]'"
         ) from None
     # Flower reads its switch when it is first imported, which may have been before us.
-    telemetry = sys.modules.get("flwr.supercore.telemetry")
+    telemetry: Any = sys.modules.get("flwr.supercore.telemetry")
     if telemetry is not None:
-        telemetry.FLWR_TELEMETRY_ENABLED = "0"  # type: ignore[attr-defined]
+        telemetry.FLWR_TELEMETRY_ENABLED = "0"
     return found
 
 

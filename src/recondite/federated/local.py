@@ -117,9 +117,9 @@ def train_locally(
         loss = nn.functional.cross_entropy(model(images), labels, reduction="sum")
         if engine is None:
             share = loader.draw.keep / loader.batch_size
-            (loss * share).backward()  # type: ignore[no-untyped-call]
+            torch.autograd.backward(loss * share)
         else:
-            (loss / len(labels)).backward()  # type: ignore[no-untyped-call]
+            torch.autograd.backward(loss / len(labels))
         optimizer.step()
         total += float(loss.detach()) / len(labels)
         if settings.truth:
@@ -151,7 +151,8 @@ class _Walk:
         self.loader, self.begun = loader, 0
         self._planned: list[Any] = []
         self._fetch = loader._fetch
-        loader._fetch = self._remember  # type: ignore[method-assign]
+        watched: Any = loader
+        watched._fetch = self._remember
         self.streams = Streams(streams.epoch, streams.taken, streams.noise) if seeded else Streams()
 
     def _remember(self, planned: Any) -> Any:

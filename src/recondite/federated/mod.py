@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from recondite import _validate
+from recondite.channels.ledger import BudgetSpent
 from recondite.federated.budget import Budget
 from recondite.federated.cost import overspent
 from recondite.federated.flower import log
@@ -180,8 +181,11 @@ class Defence:
     ) -> tuple[Arrays, dict[str, Any], Callable[[], None]]:
         """What leaves, its line in the ledger, and whom to tell once it is counted."""
         if self.channel is not None:
-            with serving(self._serving(book)) as served:
-                after = reply_arrays(call_next(message, context), before)
+            try:
+                with serving(self._serving(book)) as served:
+                    after = reply_arrays(call_next(message, context), before)
+            except BudgetSpent as reason:
+                raise StayOutError(f"budget of information is spent: {reason}") from None
             account = served.account()
             uses = {"steps": account["uses"]}
             return after, {**line, "channel": account, "schedule": uses}, _nobody

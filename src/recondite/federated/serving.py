@@ -117,8 +117,8 @@ def _patch_loaders() -> None:
             return original(self)
         return iter(current.protected(self))
 
-    iterate._recondite = True  # type: ignore[attr-defined]
     kind.__iter__ = iterate
+    kind.__iter__._recondite = True
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from recondite.federated.checks import arrays_in, screened
 from recondite.federated.flower import flower, log
 
 flower()  # quiet, before Flower reads its switches
-from flwr.serverapp.strategy import Strategy  # noqa: E402
+from flwr.serverapp.strategy import Strategy  # noqa: E402  (after the line above)
 
 __all__ = ["AuditingStrategy"]
 

@@ -11,7 +11,7 @@ from recondite.losses.gaussian import GaussianLoss
 from recondite.losses.infinite import InfiniteLoss
 from recondite.losses.pair import DiscretePair
 from recondite.losses.product import ProductLoss
-from recondite.losses.sampled import FoldedLoss, RevealedLoss
+from recondite.losses.sampled import FoldedLoss, RevealedLoss, without_replacement
 from recondite.losses.sphere import SphereLoss
 
 __all__ = [
@@ -24,4 +24,5 @@ __all__ = [
     "ProductLoss",
     "RevealedLoss",
     "SphereLoss",
+    "without_replacement",
 ]

@@ -46,6 +46,12 @@ class InfiniteLoss(LossLaw):
         """No order is reached by atoms."""
         return np.zeros(np.shape(orders), dtype=np.bool_)
 
+    def atoms(self, order: float) -> tuple[Array, Array]:
+        """The only finite loss is that of not taking part, 0."""
+        del order
+        with np.errstate(divide="ignore"):
+            return np.zeros(1), np.log1p(np.array([-self.rate]))
+
     def together(self, records: int) -> InfiniteLoss:
         """Nothing gets worse than infinite."""
         del records

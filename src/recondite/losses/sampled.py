@@ -3,16 +3,59 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from recondite.losses.base import Array, LossLaw, SampledOnce
-from recondite.losses.latent import MixedLoss, order_groups
+from recondite.losses.latent import order_groups
 from recondite.losses.pair import DiscretePair
-from recondite.losses.product import SampledProduct
 
-__all__ = ["FoldedLoss", "RevealedLoss"]
+__all__ = ["FoldedLoss", "RevealedLoss", "SampledLaw", "without_replacement"]
+
+
+@runtime_checkable
+class SampledLaw(Protocol):
+    """A law ((1-q)Q + qP, Q) that can be folded: it knows its rate and its atoms."""
+
+    @property
+    def rate(self) -> float:
+        """Probability q of taking part."""
+
+    @property
+    def supremum(self) -> float:
+        """The largest loss."""
+
+    def renyi(self, orders: npt.ArrayLike) -> Array:
+        """Rényi divergences at orders above 1."""
+
+    def within_reach(self, orders: Array) -> npt.NDArray[np.bool_]:
+        """At which orders the atoms carry the moment."""
+
+    def atoms(self, order: float) -> tuple[Array, Array]:
+        """Finite losses and log-masses of Q that serve orders up to ``order``."""
+
+    def discretise(
+        self, interval: float, *, tail: float = 1e-25, pessimistic: bool = True
+    ) -> DiscretePair:
+        """The pair on a grid of losses."""
+
+
+def without_replacement(law: LossLaw, rate: float) -> LossLaw:
+    """The law of fixed-size batches that hold a record with probability ``rate``.
+
+    Args:
+      law: The unsampled law of the replace-one pair.
+      rate: Batch size over records; at 1 the batch is the whole data set and nothing is sampled.
+    """
+    sampled = law.mixture((1.0 - rate, rate))
+    if rate == 1.0:
+        return sampled
+    if not isinstance(sampled, SampledLaw):
+        kind = type(sampled).__name__
+        raise ValueError(f"{kind} has no atoms to fold: use Poisson or shuffled batches")
+    return FoldedLoss(sampled)
 
 
 @dataclass(frozen=True)
@@ -26,7 +69,7 @@ class FoldedLoss(SampledOnce):
       sampled: The law of ((1-q)Q + qP, Q), P and Q being the replace-one pair.
     """
 
-    sampled: MixedLoss | SampledProduct
+    sampled: SampledLaw
 
     @property
     def rate(self) -> float:

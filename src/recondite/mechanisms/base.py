@@ -90,6 +90,8 @@ class Mechanism(ABC):
     noise_on: ClassVar[Literal["average", "record"]] = "average"
     subject: ClassVar[str] = "the batch's averaged gradient"
     dim: int | None
+    # What makes it a dataclass to type checkers; the decorator of each mechanism fills it.
+    __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
 
     @abstractmethod
     def loss(self, relation: Neighbouring) -> LossLaw:
@@ -121,12 +123,12 @@ class Mechanism(ABC):
 
     def with_dim(self: M, dim: int) -> M:
         """The same mechanism for a gradient of this many coordinates."""
-        return dataclasses.replace(self, dim=dim)  # type: ignore[type-var]
+        return dataclasses.replace(self, dim=dim)
 
     def with_strength(self: M, value: float) -> M:
         """The same mechanism with another amount of noise."""
         self._require_parameter()
-        return dataclasses.replace(self, **{self.parameter: value})  # type: ignore[type-var]
+        return dataclasses.replace(self, **{self.parameter: value})
 
     def configured(self: M, setting: Setting) -> M:
         """The same mechanism for the gradients of a training run."""
@@ -175,7 +177,7 @@ class Mechanism(ABC):
 
     def parameters(self) -> dict[str, Any]:
         """Every field that was given, ready for JSON."""
-        fields = dataclasses.fields(self)  # type: ignore[arg-type]
+        fields = dataclasses.fields(self)
         values = {field.name: getattr(self, field.name) for field in fields}
         return {name: _plain(value) for name, value in values.items() if value is not None}
 

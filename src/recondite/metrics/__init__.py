@@ -5,8 +5,9 @@ Names are loaded on first use: pictures need torch, the others do not.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from recondite._lazy import lazy_names
 
 if TYPE_CHECKING:
     from recondite.metrics.defence import (
@@ -28,7 +29,6 @@ _WHERE = {
         "topk_accuracy",
     ),
 }
-_HOME = {name: module for module, names in _WHERE.items() for name in names}
 
 __all__ = [
     "Roc",
@@ -48,14 +48,4 @@ __all__ = [
     "tpr_interval",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'recondite.metrics' has no attribute {name!r}")
-    value = getattr(import_module(f"recondite.metrics.{_HOME[name]}"), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _WHERE)

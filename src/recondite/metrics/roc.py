@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainccinv, betaincinv
 
 from recondite import _validate
+from recondite.auditing import as_scores
 
 __all__ = [
     "Interval",
@@ -81,21 +82,6 @@ class Roc:
         return [[float(self.fpr[i]), float(self.tpr[i])] for i in keep]
 
 
-def _scores(name: str, values: ArrayLike) -> FloatArray:
-    given: Any = values
-    if hasattr(given, "detach"):
-        given = given.detach().cpu().numpy()
-    try:
-        array = np.asarray(given, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be a list of numbers") from None
-    if array.ndim != 1 or array.size < 1:
-        raise ValueError(f"{name} must be a list of 1 or more numbers, got shape {array.shape}")
-    if np.isnan(array).any():
-        raise ValueError(f"{name} must be numbers: it has a NaN; infinite scores are allowed")
-    return array
-
-
 @dataclass(frozen=True, eq=False)
 class _Table:
     """Counts of either set at each distinct score, from the highest score down."""
@@ -108,7 +94,7 @@ class _Table:
 
 
 def _table(members: ArrayLike, nonmembers: ArrayLike) -> _Table:
-    ours, others = _scores("members", members), _scores("nonmembers", nonmembers)
+    ours, others = as_scores("members", members, 1), as_scores("nonmembers", nonmembers, 1)
     values, where = np.unique(np.concatenate([ours, others]), return_inverse=True)
     bins = len(values) - 1 - where.reshape(-1)
     first, second = bins[: ours.size], bins[ours.size :]
@@ -277,7 +263,7 @@ def tpr_interval(
     It is widened to hold the exact binomial (Clopper-Pearson) interval at the threshold used: a
     bootstrap of no hits, or of nothing but hits, would be a point.
     """
-    ours = _scores("members", members)
+    ours = as_scores("members", members, 1)
     point = tpr_at(ours, nonmembers, fpr)
     _, rates = bootstrap(ours, nonmembers, (fpr,), resamples=resamples, seed=seed)
     low, high = _percentiles(rates[:, 0], point, confidence)

@@ -6,8 +6,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from recondite._lazy import lazy_names
 
 if TYPE_CHECKING:
     from recondite.report.page import build
@@ -15,12 +16,4 @@ if TYPE_CHECKING:
 
 __all__ = ["build", "figures"]
 
-_HOME = {"build": "recondite.report.page", "figures": "recondite.report.static"}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'recondite.report' has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
+__getattr__, __dir__ = lazy_names(__name__, {"page": ("build",), "static": ("figures",)})

@@ -8,6 +8,7 @@ wrong (by a few per cent in torch 2.13). The same formulas in elementary operati
 from __future__ import annotations
 
 import copy
+from collections.abc import Callable
 from types import MethodType
 from typing import Any
 
@@ -20,15 +21,23 @@ __all__ = ["written_out"]
 def written_out(model: nn.Module) -> nn.Module:
     """A copy of the model, with the same names, whose norms are elementary operations."""
     own = copy.deepcopy(model)
+    module: Any
     for module in own.modules():
-        if isinstance(module, nn.LayerNorm):
-            module.forward = MethodType(_layer_norm, module)  # type: ignore[method-assign]
-        elif isinstance(module, nn.modules.instancenorm._InstanceNorm):
-            if module.running_mean is None:
-                module.forward = MethodType(_instance_norm, module)  # type: ignore[method-assign]
-        elif isinstance(module, nn.modules.batchnorm._BatchNorm) and module.running_mean is None:
-            module.forward = MethodType(_batch_norm, module)  # type: ignore[method-assign]
+        forward = _formula(module)
+        if forward is not None:
+            module.forward = MethodType(forward, module)
     return own
+
+
+def _formula(module: nn.Module) -> Callable[[Any, Tensor], Tensor] | None:
+    """What stands for a layer's forward; None where running statistics are constants anyway."""
+    if isinstance(module, nn.LayerNorm):
+        return _layer_norm
+    if isinstance(module, nn.modules.instancenorm._InstanceNorm):
+        return _instance_norm if module.running_mean is None else None
+    if isinstance(module, nn.modules.batchnorm._BatchNorm):
+        return _batch_norm if module.running_mean is None else None
+    return None
 
 
 def _layer_norm(self: Any, inputs: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ def recorded(
       rehearse: What of it may choose kernels or fail; repeating it changes nothing.
       device: A CUDA device.
     """
-    side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    side = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]  # torch gives it no types
     mode = torch.cuda.get_sync_debug_mode()
     with torch.cuda.device(device):
         side.wait_stream(torch.cuda.current_stream())

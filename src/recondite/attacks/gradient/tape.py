@@ -191,16 +191,16 @@ class LayerTape:
             return record
 
         handles = [m.register_forward_hook(hook(n)) for n, m in self.layers.items()]
-        in_place = [m for m in self.model.modules() if getattr(m, "inplace", False)]
+        in_place: list[Any] = [m for m in self.model.modules() if getattr(m, "inplace", False)]
         for module in in_place:
-            module.inplace = False  # type: ignore[assignment]
+            module.inplace = False
         try:
             yield
         finally:
             for handle in handles:
                 handle.remove()
             for module in in_place:
-                module.inplace = True  # type: ignore[assignment]
+                module.inplace = True
 
 
 def _trainable(name: str, module: nn.Module, own: str) -> str | None:

@@ -163,7 +163,7 @@ def _built(make_model: MakeModel, seed: int, index: int, device: torch.device | 
     try:
         with seeded((seed * 1_000_003 + index) % 2**62):
             model = make_model()
-    except Exception as error:
+    except Exception as error:  # a person's own function raises what it likes
         raise ValueError(f"make_model could not build a reference model: {error}") from error
     if not isinstance(model, nn.Module):
         raise ValueError(f"make_model must return a torch module, got {type(model).__name__}")
@@ -248,7 +248,7 @@ class _Run:
             else:
                 loss = loss_fn(base(x[0]), y[0]).mean()
             optimizer.zero_grad(set_to_none=True)
-            loss.backward()  # type: ignore[no-untyped-call]
+            torch.autograd.backward(loss)
             optimizer.step()
             if self.progress is not None and (step % _EVERY == 0 or step == self.orders.steps):
                 done = number * self.orders.steps + step

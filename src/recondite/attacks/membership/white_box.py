@@ -142,7 +142,7 @@ class WhiteBox(MembershipAttack):
                 for where in torch.split(mixed, self.batch_size):
                     loss = _loss(network, parts, target, where)
                     optimizer.zero_grad(set_to_none=True)
-                    loss.backward()  # type: ignore[no-untyped-call]
+                    torch.autograd.backward(loss)
                     optimizer.step()
                 network.eval()
                 with torch.no_grad():
