@@ -21,6 +21,7 @@ from recondite.experiments.reproductions.registry import ITEMS
 from recondite.experiments.reproductions.tables import (
     accounting,
     channel_more,
+    channel_verdicts,
     dirdp_more,
     others,
     reasons,
@@ -36,17 +37,19 @@ PAGES = HERE / "studies"
 
 
 def rows(job: str) -> list[dict[str, Any]]:
-    """Rows of a job from all of its files; of a block that is in several, the last one's."""
+    """Rows of a job from all of its files; of a block in several, the last one's, full ones last."""
     blocks: dict[str, list[dict[str, Any]]] = {}
-    for file in sorted(RESULTS.glob(f"{job}*.json")):
-        content = json.loads(file.read_text())
+    stored = [(file.name, json.loads(file.read_text())) for file in RESULTS.glob(f"{job}*.json")]
+    for _, content in sorted(stored, key=lambda pair: (not pair[1].get("small"), pair[0])):
         if content.get("job") != job or content.get("quick"):
             continue
         fresh: dict[str, list[dict[str, Any]]] = {}
         for row in content["rows"]:
             fresh.setdefault(row["block"], []).append(row)
         blocks.update(fresh)
-    return [row for part in blocks.values() for row in part]
+    found = [row for part in blocks.values() for row in part]
+    # Blocks of a channel job have other names in a small run.
+    return channel_more.without_small(found) if job.startswith("channel-") else found
 
 
 def sources(*jobs: str) -> str:
@@ -150,9 +153,11 @@ def commands(study: str) -> str:
         cells = item.cells({job: rows(job) for _, job, _ in item.jobs})
         run = sum(cell.ours is not None for cell in cells)
         small = sum("small run" in (row.get("run") or "") for row in found)
-        if run == len(cells) and run and not small:
+        cuts = list(dict.fromkeys(row["cut"] for row in found if row.get("cut")))
+        if run == len(cells) and run and not small and not cuts:
             continue
         state = f"{run} of {len(cells)} cells" + (", small run on a CPU" if small else "")
+        state += f"; {'; '.join(cuts[:3])}" if cuts else ""
         if not run:
             state = "not run"
         lines.append(
@@ -192,7 +197,7 @@ def main() -> None:
 
 # What the pages use.
 __all__ = [
-    "Cell", "accounting", "assumptions", "channel", "channel_more", "claims", "commands", "compare",
+    "Cell", "accounting", "assumptions", "channel", "channel_more", "channel_verdicts", "claims", "commands", "compare",
     "compared", "dirdp", "dirdp_more", "dirdp_v1", "figures", "folded", "mean", "number", "others",
     "pyplot", "reasons", "rows", "save", "sources", "table", "timing", "within", "write",
 ]  # fmt: skip

@@ -18,7 +18,9 @@ from recondite.experiments.reproductions.printed import channel, compare, dirdp,
 from recondite.experiments.reproductions.registry import ITEMS, find
 from recondite.experiments.reproductions.tables.cells import Cell, agreement, mean, spread
 from recondite.experiments.reproductions.tables.channel_more import compression
-from recondite.experiments.reproductions.tables.channel_more import verdicts as channel_verdicts
+from recondite.experiments.reproductions.tables.channel_verdicts import (
+    verdicts as channel_verdicts,
+)
 from recondite.experiments.reproductions.tables.compare import equal_accuracy, verdicts
 from recondite.experiments.reproductions.tables.dirdp_more import share_better, trade_off, verdict
 

@@ -6,8 +6,6 @@ import signal
 import subprocess
 import sys
 import time
-from importlib.util import module_from_spec, spec_from_file_location
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,10 +17,27 @@ from recondite.experiments.store import RECORDS, load, read_study
 from recondite.experiments.study import Study
 from recondite.experiments.study import read_study as read
 
-_spec = spec_from_file_location("shared", Path(__file__).with_name("conftest.py"))
-shared = module_from_spec(_spec)
-_spec.loader.exec_module(shared)
-TINY, comparable = shared.TINY, shared.comparable
+# Small enough to run in a second.
+TINY = """\
+name: tiny
+data: digits
+model: mlp
+prepare: none
+defences:
+  - name: none
+  - name: gaussian
+    noise_multiplier: [1.0, 2.0]
+training:
+  epochs: 1
+  batch_size: 128
+attacks:
+  - name: inverting-gradients
+    images: 2
+    steps: 3
+  - name: membership-threshold
+    records: 50
+seeds: 1
+"""
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +92,9 @@ def test_victims_are_the_same_for_every_defence(reference):
         if row["reconstruction"]:
             with np.load(outcome.run / row["reconstruction"]["gallery"]) as gallery:
                 shown.append(gallery["originals"])
+    assert len(shown) == 3
     assert all((one == shown[0]).all() for one in shown)
+    assert (np.ptp(shown[0], axis=(1, 2, 3)) > 200).all(), "digits, black on white"
 
 
 def test_a_finished_run_runs_nothing(reference):
@@ -88,15 +105,15 @@ def test_a_finished_run_runs_nothing(reference):
     assert (outcome.run / RECORDS).read_bytes() == before
 
 
-def test_two_workers_give_the_same_rows(reference, tmp_path):
+def test_two_workers_give_the_same_rows(reference, comparable, tmp_path):
     study, outcome = reference
     two = compare(study, tmp_path / "run", workers=2)
     assert comparable(two.rows) == comparable(outcome.rows)
 
 
-def test_a_killed_run_goes_on_where_it_stopped(reference, study_file, tmp_path):
+def test_a_killed_run_goes_on_where_it_stopped(reference, study_file, comparable, tmp_path):
     _, outcome = reference
-    path, run = study_file(), tmp_path / "run"
+    path, run = study_file(TINY), tmp_path / "run"
     command = [sys.executable, "-m", "recondite", "-q", "compare", str(path), "--out", str(run)]
     process = subprocess.Popen([*command, "--no-report", "--workers", "1"])
     records = run / RECORDS

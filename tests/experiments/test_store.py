@@ -31,18 +31,14 @@ def test_any_prefix_of_the_file_resumes(tmp_path_factory, rows, data):
     folder = tmp_path_factory.mktemp("run")
     rows = [{**row, "key": str(number)} for number, row in enumerate(rows)]
     with patch("os.fsync"):  # the disk is not what is tested here
-        resumed(folder, rows, data)
-
-
-def resumed(folder, rows, data):
-    content = written(folder, rows)
-    cut = data.draw(st.integers(0, len(content)))
-    (folder / RECORDS).write_bytes(content[:cut])
-    whole = content[:cut].count(b"\n")
-    with Store(folder) as store:
-        assert list(store.rows.values()) == rows[:whole]
-        for row in rows[whole:]:
-            store.append(row)
+        content = written(folder, rows)
+        cut = data.draw(st.integers(0, len(content)))
+        (folder / RECORDS).write_bytes(content[:cut])
+        whole = content[:cut].count(b"\n")
+        with Store(folder) as store:
+            assert list(store.rows.values()) == rows[:whole]
+            for row in rows[whole:]:
+                store.append(row)
     assert (folder / RECORDS).read_bytes() == content
     assert load(folder) == rows
 

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 
 from recondite.experiments.facts import facts
 from recondite.experiments.grid import cells, wants
-from recondite.experiments.identify import capacity_lower, information_lower, success_lower
 from recondite.experiments.search import bisect, run_target
 from recondite.experiments.study import Study
 
@@ -94,19 +93,3 @@ def test_an_accuracy_that_was_missed_says_so():
 def test_a_target_that_cannot_be_met_says_why():
     _, rows, _ = solved(study(defences=[{"name": "gaussian", "at": {"rero": 0.01}}]))
     assert "rero" in rows[-1]["failure"]
-
-
-def test_identification_bounds_are_below_what_is_true():
-    # All of N right: capacity and information approach ln N from below.
-    success = success_lower(100, 100)
-    assert 0.9 < success < 1
-    assert math.log(90) < capacity_lower(success, 100) < math.log(100)
-    assert 0 < information_lower(success, 100) < math.log(100)
-    assert information_lower(1.0, 100) == pytest.approx(math.log(100))
-    assert capacity_lower(success_lower(0, 100), 100) == 0
-    assert information_lower(0.01, 100) == 0
-
-
-@given(right=st.integers(0, 50), trials=st.integers(50, 60))
-def test_a_success_bound_is_below_the_rate(right, trials):
-    assert 0 <= success_lower(right, trials) <= right / trials

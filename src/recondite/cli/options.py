@@ -107,8 +107,9 @@ def shared(*groups: dict[str, Any]) -> Callable[[Callable[..., Any]], Callable[.
             return command(given=SimpleNamespace(**given), **values)
 
         parameters = [p.replace(kind=inspect.Parameter.KEYWORD_ONLY) for p in kept] + added
-        wrapper.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-        wrapper.__annotations__ = {p.name: p.annotation for p in parameters}
+        described: Any = wrapper
+        described.__signature__ = inspect.Signature(parameters)
+        described.__annotations__ = {p.name: p.annotation for p in parameters}
         return wrapper
 
     return decorate
@@ -146,8 +147,8 @@ def build_mechanism(
         if option not in known:
             raise ValueError(f"mechanism must be one of {', '.join(known)}, got {option!r}")
     typed = _settings(given)
-    own = {field.name for field in dataclasses.fields(known[name])}  # type: ignore[arg-type]
-    allowed = own | {field.name for field in dataclasses.fields(known[also or name])}  # type: ignore[arg-type]
+    own = {field.name for field in dataclasses.fields(known[name])}
+    allowed = own | {field.name for field in dataclasses.fields(known[also or name])}
     for field in typed:
         if field not in allowed and field != "batch_size":
             flag = "--" + field.replace("_", "-")
@@ -178,7 +179,7 @@ def build_schedule(given: SimpleNamespace, *, needed: bool = True) -> Schedule |
                 )
             return None
         sampling = "shuffled" if "epochs" in typed and "rate" not in typed else "poisson"
-    wanted = {
+    wanted: dict[str, tuple[Callable[..., Schedule], tuple[str, ...]]] = {
         "poisson": (Poisson, ("rate", "steps")),
         "shuffled": (Shuffled, ("epochs", "batch_size", "records")),
         "fixed-size": (FixedSize, ("batch_size", "records", "steps")),
@@ -193,7 +194,7 @@ def build_schedule(given: SimpleNamespace, *, needed: bool = True) -> Schedule |
         raise ValueError(f"{flags} is needed for {sampling} batches")
     if surplus:
         raise ValueError(f"--{surplus[0]} does not belong to {sampling} batches: leave it out")
-    return kind(**{name: getattr(given, name) for name in names})  # type: ignore[no-any-return]
+    return kind(**{name: getattr(given, name) for name in names})
 
 
 def check_relation(given: SimpleNamespace, mechanism: Mechanism, schedule: Schedule) -> None:

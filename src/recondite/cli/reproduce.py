@@ -9,6 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from recondite.cli.output import print_json, print_table, progress
+from recondite.cli.reproduce_studies import compared, marked, show_studies
 
 __all__ = ["register"]
 
@@ -22,6 +23,10 @@ _HELP = """Checks a table or figure of the four studies and prints the paper's n
 
 `recondite reproduce --list` `recondite reproduce compare/table-4`
 `recondite reproduce compare/table-5 --quick` Run it again to go on where it stopped.
+
+Items that train or attack are study files: `--study` prints them, `--study --out DIR` writes
+them for `recondite compare`, `--engine comparison` runs them (`ray`: on Ray). The default engine,
+`stacked`, trains many runs in one tensor: the same updates, sooner.
 """
 
 
@@ -35,10 +40,23 @@ def reproduce(
     quick: Annotated[
         bool, typer.Option("--quick", help="A small version: fewer seeds, images, iterations.")
     ] = False,
+    study: Annotated[
+        bool,
+        typer.Option("--study", help="Print the item's study files; with --out write them there."),
+    ] = False,
+    engine: Annotated[
+        str, typer.Option("--engine", help="stacked, comparison (its study files) or ray.")
+    ] = "stacked",
+    workers: Annotated[
+        int | None, typer.Option("--workers", help="Of comparison and ray: tasks at a time.")
+    ] = None,
     device: Annotated[str, typer.Option("--device", help="cpu or cuda.")] = "cpu",
     out: Annotated[
-        Path, typer.Option("--out", help="Folder for rows, the comparison, its page and figure.")
-    ] = Path("reproductions"),
+        Path | None,
+        typer.Option(
+            "--out", help="Folder for rows, the comparison, its page and figure (reproductions)."
+        ),
+    ] = None,
     data_dir: Annotated[
         Path | None, typer.Option("--data-dir", help="Where data sets are.")
     ] = None,
@@ -54,14 +72,24 @@ def reproduce(
         _list(data_dir, as_json)
         return
     chosen = find(item)
+    if engine not in _ENGINES:
+        raise ValueError(f"--engine must be {' or '.join(_ENGINES)}, got {engine!r}")
+    if study:
+        show_studies(item, quick, out)
+        return
+    out = out or Path("reproductions")
     missing = [name for name in chosen.data if not _here(data_dir).get(name, False)]
     if chosen.jobs and missing:
         raise ValueError(
             f"{item} needs {', '.join(missing)}, which is not here: see recondite data list"
         )
     rows: dict[str, list[dict[str, Any]]] = {}
+    more: dict[str, Any] = {"engine": engine}
+    if engine != "stacked":
+        rows, found = compared(chosen, out, quick, engine, workers, device, data_dir)
+        more |= found
     with progress(item) as tick:
-        if chosen.jobs:
+        if chosen.jobs and engine == "stacked":
             from recondite.experiments.reproductions.jobs.sink import Context
 
             context = Context(
@@ -73,31 +101,46 @@ def reproduce(
                 say=lambda line: tick(),
             )
             rows = chosen.run_jobs(context)
-        cells = chosen.cells(rows)
-    result = _result(chosen, cells, quick, device)
-    result["figure"], result["figure_note"] = _draw(out, chosen, rows, cells, quick)
+        cells = marked(chosen.cells(rows), engine, quick)
+    result = {**_result(chosen, cells, quick, device), **more}
+    result["figure"], result["figure_note"] = _draw(out, chosen, rows, cells, result)
     _write(out, result)
     if as_json:
         print_json(result)
-        return
-    _show(result, out)
+    else:
+        _show(result, out)
+    if result.get("failed"):
+        raise typer.Exit(1)
 
 
-def _stem(name: str, quick: bool) -> str:
-    return name.replace("/", "-") + ("-quick" if quick else "")
+_ENGINES = ("stacked", "comparison", "ray")
+
+
+def _stem(result: dict[str, Any]) -> str:
+    """Names of an item's files; those of the two engines do not overwrite each other."""
+    parts = [result["name"].replace("/", "-")]
+    parts += ["comparison"] if result["engine"] != "stacked" else []
+    parts += ["quick"] if result["quick"] else []
+    return "-".join(parts)
 
 
 def _draw(
-    out: Path, item: Any, rows: dict[str, list[dict[str, Any]]], cells: list[Any], quick: bool
+    out: Path,
+    item: Any,
+    rows: dict[str, list[dict[str, Any]]],
+    cells: list[Any],
+    result: dict[str, Any],
 ) -> tuple[str | None, str | None]:
     """The SVG's name where the item is a figure, and why there is none."""
     if not item.drawn:
         return None, None
     from recondite.experiments.reproductions.figures.draw import draw
 
-    target = out / f"{_stem(item.name, quick)}.svg"
+    target = out / f"{_stem(result)}.svg"
     try:
-        done = draw(item.figure, rows, cells, out, target)
+        # Pictures are the stacked jobs' files; those of a comparison are in its own report.
+        pictures = out if result["engine"] == "stacked" else None
+        done = draw(item.figure, rows, cells, pictures, target)
     except ValueError as error:
         return None, str(error)
     return (target.name, None) if done else (None, "nothing to draw yet")
@@ -115,6 +158,7 @@ def _here(data_dir: Path | None) -> dict[str, bool]:
 
 def _list(data_dir: Path | None, as_json: bool) -> None:
     from recondite.experiments.reproductions.registry import ITEMS, quick_minutes
+    from recondite.experiments.reproductions.study_files import FILES
 
     here = _here(data_dir)
     entries: list[dict[str, Any]] = [
@@ -128,6 +172,7 @@ def _list(data_dir: Path | None, as_json: bool) -> None:
             "gpu": item.gpu,
             "quick": item.quick,
             "note": item.note,
+            "studies": list(FILES.get(item.name, ())),
         }
         for item in ITEMS.values()
     ]
@@ -183,11 +228,13 @@ _COLUMNS = ("cell", "paper", "ours", "difference", "how, or why it differs")
 
 def _write(out: Path, result: dict[str, Any]) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    stem = _stem(result["name"], result["quick"])
+    stem = _stem(result)
     (out / f"{stem}.table.json").write_text(json.dumps(result, indent=1, ensure_ascii=False))
     lines = [f"# {result['name']}: {result['title']}", ""]
     if result["quick"]:
         lines += ["A quick version: fewer seeds, images and iterations than the paper's.", ""]
+    if result["engine"] != "stacked":
+        lines += [f"By the comparison of {', '.join(result['runs'])}.", ""]
     if result["figure"]:
         lines += [f"![{result['title']}]({result['figure']})", ""]
     lines += ["| " + " | ".join(_COLUMNS) + " |", "| --- | --: | --: | --: | --- |"]
@@ -203,5 +250,9 @@ def _show(result: dict[str, Any], out: Path) -> None:
         notes.append(f"figure: {result['figure'] or result['figure_note']}")
     if result["note"]:
         notes.insert(0, result["note"])
+    if result["engine"] != "stacked":
+        notes += [f"recondite report {folder}" for folder in result["runs"].values()]
+        if result["failed"]:
+            notes.append(f"{result['failed']} rows failed, the first: {result['reason']}")
     title = f"{result['name']}: {result['title']}"
     print_table(title, list(_COLUMNS), _rows(result), notes, numbers=(1, 2, 3))

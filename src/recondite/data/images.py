@@ -119,6 +119,12 @@ class ImageSet(Dataset[tuple[Tensor, int]]):
         chosen = torch.where(chosen < 0, chosen + len(self), chosen).to(self.images.device)
         return dataclasses.replace(self, images=self.images[chosen], labels=self.labels[chosen])
 
+    def spread(self, count: int) -> ImageSet:
+        """Returns ``count`` records, evenly spaced: sets that lie sorted by class keep them all."""
+        if count >= len(self):
+            return self
+        return self.subset([index * len(self) // count for index in range(count)])
+
     def prepared(self, how: str) -> ImageSet:
         """Returns the set cropped or resized as a name says, such as "crop16" or "resize32"."""
         images = transforms.prepare(self.images, how)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from recondite._lazy import lazy_names
 
 if TYPE_CHECKING:
     from recondite.experiments.runner import compare
@@ -11,23 +12,8 @@ if TYPE_CHECKING:
     from recondite.experiments.study import Study, read_study
 
 # Loaded on first use: reading stored rows needs neither torch nor pydantic.
-_HOME = {
-    "Study": "recondite.experiments.study",
-    "compare": "recondite.experiments.runner",
-    "load": "recondite.experiments.store",
-    "read_study": "recondite.experiments.study",
-}
+_WHERE = {"runner": ("compare",), "store": ("load",), "study": ("Study", "read_study")}
 
 __all__ = ["Study", "compare", "load", "read_study"]
 
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'recondite.experiments' has no attribute {name!r}")
-    value = getattr(import_module(_HOME[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = lazy_names(__name__, _WHERE)

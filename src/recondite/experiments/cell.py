@@ -74,7 +74,7 @@ def run_cell(task: dict[str, Any], emit: Emit) -> None:
     torch.manual_seed(task["seed"])
     try:
         trained = _train(task, said)
-    except Exception as error:
+    except Exception as error:  # whatever it is, it ends this cell and no other
         for key, attack in task["attacks"].items():
             emit({"type": "row", "row": rows.failed(task, key, attack, _reason(error))})
         return
@@ -97,7 +97,7 @@ def _attacked(
         found: dict[str, Any] = {}
         if attack["name"] != "none":
             found = _FAMILIES[attackers.family(attack["name"])](trained, attack)
-    except Exception as error:
+    except Exception as error:  # one attack's failure leaves the other rows alone
         return {"type": "row", "row": rows.failed(task, key, attack, _reason(error), **known)}
     gallery = found.pop("gallery", None)
     if gallery is not None:
@@ -112,7 +112,8 @@ def _attacked(
 def _known(trained: Trained) -> dict[str, Any]:
     """What every row of the cell says of the training."""
     record, results = trained.record, trained.record["results"]
-    kept = ("test_accuracy", "train_accuracy", "test_loss", "train_loss")
+    kept = ["test_accuracy", "train_accuracy", "test_loss", "train_loss"]
+    kept += [key for key in results if key.startswith("test_top")]
     return {
         "training": {
             **record["training"],
@@ -140,7 +141,7 @@ def _finite(value: Any) -> float | None:
 
 
 def _data(found: dict[str, Any]) -> dict[str, Any]:
-    kept = ("records", "test_records", "preparation", "pixel_scale")
+    kept = ("records", "test_records", "preparation", "pixel_scale", "std")
     return {key: found[key] for key in kept}
 
 
@@ -166,7 +167,16 @@ def _train(task: dict[str, Any], said: Callable[[str, float], None]) -> Trained:
     spent = float(plain["training"]["seconds"])
     plain["cell_seconds"] = {"train": spent, "account": round(max(whole - spent, 0.0), 3)}
     _keep(kept, plain, model)
-    return Trained(task, planned, model.eval(), plain, said)
+    return Trained(task, planned, _bare(planned, records.training, model), plain, said)
+
+
+def _bare(planned: Plan, records: Any, model: nn.Module) -> nn.Module:
+    """The network without what the engine put into it: attacks copy it, and change its copies."""
+    from recondite.training.setup import build_model  # noqa: PLC0415
+
+    own = build_model(planned, records)
+    own.load_state_dict(model.state_dict())
+    return own.eval()
 
 
 def _resumed(

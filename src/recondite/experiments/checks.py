@@ -67,7 +67,15 @@ def _enough(study: Study, found: Facts) -> Iterator[Mistake]:
 def facts_of(study: Study, data_dir: str | None) -> Facts:
     """The facts of a study."""
     training = study.training
-    return facts(study.data, study.model, study.prepare, data_dir, training.norm, training.weights)
+    return facts(
+        study.data,
+        study.model,
+        study.prepare,
+        data_dir,
+        training.norm,
+        training.weights,
+        training.records,
+    )
 
 
 def _defences(study: Study, found: Facts | None) -> Iterator[Mistake]:
@@ -153,9 +161,27 @@ def _try(defence: Defence, value: float, place: Place, found: Facts | None) -> I
             made.configured(Setting(found.shapes, 1.0, 1, 1)).loss(Neighbouring.REPLACE)
     except (TypeError, ValueError) as error:
         yield Mistake(place, f"is refused: {_one_line(str(error))}")
-    noise = settings.get("noise", "once")
-    if kinds()[defence.name].channel is not None and noise not in ("once", "per_step"):
-        yield Mistake((*place[:2], "noise"), f"must be once or per_step, got {noise!r}")
+    if kinds()[defence.name].channel is not None:
+        yield from _channel(settings, place[:2], found)
+
+
+def _channel(settings: dict[str, Any], place: Place, found: Facts | None) -> Iterator[Mistake]:
+    """What a channel's own settings must be."""
+    for key, known in (("noise", ("once", "per_step")), ("method", ("exact", "paper"))):
+        value = settings.get(key, known[0])
+        if value not in known:
+            yield Mistake((*place, key), f"must be {' or '.join(known)}, got {value!r}")
+    beta = settings.get("beta")
+    if beta is None or isinstance(beta, str):
+        return
+    from recondite.channels.registry import rectangle_weights  # noqa: PLC0415
+
+    try:
+        rectangle_weights((1, 512, 512) if found is None else found.shape, **beta)
+    except (TypeError, ValueError) as error:
+        text = _one_line(str(error)).removeprefix("beta ")
+        known_keys = "a .npy file or {rows: [12, 19], columns: [8, 23], weight: 50}"
+        yield Mistake((*place, "beta"), f"must be {known_keys}: {text}")
 
 
 def _attacks(study: Study) -> Iterator[Mistake]:
@@ -209,6 +235,9 @@ def _training(study: Study, found: Facts | None) -> Iterator[Mistake]:
     ]
     said = set()
     for place, own in parts:
+        if place != ("training",) and "records" in own:
+            # Facts, victims and coins are the study's: defences on other data do not compare.
+            yield Mistake((*place, "records"), "is for all defences: give it in training")
         given = own if place != ("training",) else study.training.given()
         size = given.get("batch_size", 0)
         if found is not None and size > found.records:

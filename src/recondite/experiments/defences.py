@@ -6,12 +6,13 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from recondite.experiments.kept_lengths import KeptLengths
 from recondite.mechanisms import Mechanism, NoNoise, mechanisms
 
 if TYPE_CHECKING:
     from recondite.training.plan import Plan
 
-__all__ = ["Kind", "kinds", "label", "mechanism", "plan", "suffix"]
+__all__ = ["Kind", "kinds", "label", "mechanism", "plan", "subject", "suffix"]
 
 # What the training engine sets by the model and the batches.
 _SET_BY_ENGINE = ("dim", "clip_norm", "batch_size", "max_batch_size", "layers", "layer_norms")
@@ -24,6 +25,7 @@ _TITLES = {
     "vmf": "VMF",
     "partitioned": "partitioned VMF",
     "directional": "directional",
+    "kept-lengths": "directional, lengths kept",
     "natural-channel": "Natural channel",
     "white-channel": "White channel",
     "personalized-channel": "Personalized channel",
@@ -58,14 +60,17 @@ def kinds() -> dict[str, Kind]:
     from recondite.channels.registry import CHANNELS  # noqa: PLC0415
 
     found = {"none": Kind("none", None, private=False), "clip": Kind("clip", None, private=False)}
-    for name, kind in mechanisms().items():
+    for name, kind in _known().items():
         if name == NoNoise.name:
             continue
-        fields = [field.name for field in dataclasses.fields(kind)]  # type: ignore[arg-type]
+        fields = [field.name for field in dataclasses.fields(kind)]
         own = tuple(f for f in fields if f not in (*_SET_BY_ENGINE, kind.parameter))
-        found[name] = Kind(name, kind.parameter, kind.weaker, own)
+        private = name != KeptLengths.name
+        found[name] = Kind(name, kind.parameter, kind.weaker, own, private=private)
     for name in CHANNELS:
-        own = ("noise", "fit_on", "beta") if name == "personalized" else ("noise", "fit_on")
+        own = ("noise", "fit_on")
+        if name == "personalized":
+            own = (*own, "beta", "method")
         found[name + _CHANNEL] = Kind(name + _CHANNEL, "capacity", "larger", own, channel=name)
     return found
 
@@ -96,6 +101,7 @@ def plan(common: dict[str, Any], defence: dict[str, Any], seed: int | None) -> P
             channel_noise=settings.get("noise", "once"),
             channel_data=settings.get("fit_on"),
             beta=settings.get("beta"),
+            channel_method=settings.get("method", "exact"),
         )
     return Plan(
         data=common["data"],
@@ -114,7 +120,17 @@ def mechanism(name: str, value: float | None, settings: dict[str, Any]) -> Mecha
         return NoNoise(clip=name == "clip")
     plain = {key: tuple(v) if isinstance(v, list) else v for key, v in settings.items()}
     assert kind.parameter is not None
-    return mechanisms()[name](**{kind.parameter: value, **plain})
+    return _known()[name](**{kind.parameter: value, **plain})
+
+
+def subject(name: str) -> str:
+    """What a defence on gradients speaks of."""
+    return _known()[name].subject
+
+
+def _known() -> dict[str, type[Mechanism]]:
+    """Mechanisms, and the one that papers use though it protects nothing."""
+    return {**mechanisms(), KeptLengths.name: KeptLengths}
 
 
 def suffix(value: float) -> str:
@@ -125,7 +141,9 @@ def suffix(value: float) -> str:
 def label(name: str, value: float | None, settings: dict[str, Any]) -> str:
     """A short title: ``VMF κ = 500``."""
     title = _TITLES.get(name, name)
-    extra = [f"{key} {item}" for key, item in settings.items()]
+    extra = [
+        f"{key} {'as given' if isinstance(item, dict) else item}" for key, item in settings.items()
+    ]
     parameter = kinds()[name].parameter
     if parameter is not None and value is not None:
         extra.insert(0, f"{_SYMBOLS.get(parameter, parameter)} = {suffix(value)}")

@@ -56,8 +56,9 @@ def facts(
     data_dir: str | None,
     norm: str | None = None,
     weights: str | None = None,
+    limit: int | None = None,
 ) -> Facts:
-    """Loads the data and builds the model.
+    """Loads the data and builds the model; ``limit`` as ``records`` of a plan.
 
     Raises:
       ValueError: In one line, where either cannot be had.
@@ -66,12 +67,15 @@ def facts(
     from recondite.mechanisms import NoNoise  # noqa: PLC0415
     from recondite.models import count_parameters, resolve  # noqa: PLC0415
     from recondite.training.plan import Plan  # noqa: PLC0415
+    from recondite.training.setup import shares  # noqa: PLC0415
 
     plan = Plan(data=data, model=model, mechanism=NoNoise(), prepare=prepare)
     parts = [
         load(data, split, directory=data_dir, prepare=plan.preparation)
         for split in ("train", "test")
     ]
+    if limit is not None:
+        parts = [part.spread(n) for part, n in zip(parts, shares(limit), strict=True)]
     whole = hashlib.sha256()
     for part in parts:
         whole.update(part.images.numpy().tobytes())

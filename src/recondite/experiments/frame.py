@@ -44,7 +44,7 @@ def to_parquet(run: str | os.PathLike[str], path: str | os.PathLike[str] | None 
     """
     try:
         import pandas as pd  # noqa: PLC0415
-        import pyarrow  # noqa: F401, PLC0415
+        import pyarrow  # noqa: F401, PLC0415  (pandas writes with it)
     except ImportError:
         raise ValueError(
             "Parquet needs pandas and pyarrow: pip install 'recondite[parquet]'"

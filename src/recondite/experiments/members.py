@@ -32,7 +32,7 @@ def infer_members(trained: Trained, attack: dict[str, Any]) -> dict[str, Any]:
     assert found.others is not None
     made = attackers.build(attack["name"], attack["options"])
     recipe = Recipe(
-        epochs=plan.epochs,
+        epochs=plan.passes(len(found.training)),
         batch_size=plan.batch_size,
         optimizer=plan.optimizer,
         learning_rate=plan.learning_rate,

@@ -128,6 +128,7 @@ def invert_model(trained: Trained, attack: dict[str, Any]) -> dict[str, Any]:
         "batch_size": None,
         "victim": "trained",
         "images_from": "means of the training records of each class",
+        "mse_start": found.score(records.training).start,
         "interrupted": found.interrupted,
     }
     # The mean of a small class is close to its records.
@@ -180,10 +181,16 @@ def scored(pixels: Tensor, originals: Tensor) -> tuple[dict[str, Any], bytes]:
 
     parts: dict[str, list[Tensor]] = {"mse": [], "psnr": [], "ssim": []}
     ordered = []
-    if originals.shape[1] == 1:  # nothing to match: one computation for all
+    several = originals.shape[1] > 1
+    placed: dict[str, list[Tensor]] = {"mse": [], "ssim": []}
+    if not several:  # nothing to match: one computation for all
         pixels, originals = pixels.transpose(0, 1), originals.transpose(0, 1)
     for mine, true in zip(pixels, originals, strict=True):
-        result = score(mine, true, matched=len(pixels) > 1)
+        result = score(mine, true, matched=several)
+        # By position: where the order within a batch is taken for known, as some papers do.
+        same = score(mine, true, matched=False) if several else result
+        for name, values in placed.items():
+            values.append(getattr(same, name))
         for name, values in parts.items():
             values.append(getattr(result, name))
         ordered.append(mine[result.order.to(mine.device)])
@@ -200,6 +207,8 @@ def scored(pixels: Tensor, originals: Tensor) -> tuple[dict[str, Any], bytes]:
         "psnr_mean": float(psnr.mean()),
         "ssim_mean": float(ssim.mean()),
         "ssim_worst": float(ssim.max()),
+        "mse_placed_mean": float(torch.cat(placed["mse"]).mean()),
+        "ssim_placed_mean": float(torch.cat(placed["ssim"]).mean()),
         "scale": "pixels in [0, 1]",
         "gallery": None,
     }

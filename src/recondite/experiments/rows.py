@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import Any
 
-from recondite.experiments.defences import kinds
+from recondite.experiments.defences import kinds, subject
 from recondite.notions import json_ready
 
 __all__ = ["SCHEMA_VERSION", "claim", "failed", "loose_delta", "notions", "row"]
@@ -123,10 +123,8 @@ def loose_delta(delta: float | None, records: int) -> list[str]:
 
 
 def _subject(defence: str) -> str:
-    from recondite.mechanisms import mechanisms  # noqa: PLC0415
-
     assert kinds()[defence].channel is None
-    return mechanisms()[defence].subject
+    return subject(defence)
 
 
 def claim(

@@ -21,7 +21,7 @@ def run_target(task: dict[str, Any], emit: Emit) -> None:
     """
     try:
         found = _search(task, emit) if task["notion"] == "accuracy" else _calibrated(task)
-    except Exception as error:
+    except Exception as error:  # whatever it is, it ends this target and no other
         found = {"failure": " ".join(f"{error}".split())[:500] or type(error).__name__}
     emit({"type": "row", "row": {"key": task["key"], "kind": "target", **found}})
 
@@ -53,7 +53,7 @@ def _calibrated(task: dict[str, Any]) -> dict[str, Any]:
         noise.configured(setting),
         task["target"],
         task["notion"].replace("_", "-"),
-        loader.schedule(planned.epochs * loader.batches),
+        loader.schedule(planned.total_steps(len(records))),
         delta=delta,
     )
     return {"value": found.value, "achieved": found.achieved}

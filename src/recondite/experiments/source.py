@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Mistake", "Source", "StudyError", "nearest", "read", "where"]
+__all__ = ["Mistake", "Source", "StudyError", "nearest", "parse", "read", "where"]
 
 Place = tuple[str | int, ...]
 
@@ -94,14 +94,24 @@ def read(path: str | os.PathLike[str]) -> Source:
     Raises:
       ValueError: In one line, where the file is not there or is not YAML.
     """
-    import yaml  # noqa: PLC0415
-
     file = Path(path)
     try:
         text = file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
         raise ValueError(f"cannot read the study {file}: {reason}") from error
+    return parse(text, file.name)
+
+
+def parse(text: str, name: str) -> Source:
+    """YAML text as plain data, without running anything in it.
+
+    Args:
+      text: The text.
+      name: What messages call it.
+    """
+    import yaml  # noqa: PLC0415
+
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
         lines: dict[Place, int] = {}
@@ -111,8 +121,8 @@ def read(path: str | os.PathLike[str]) -> Source:
         mark = getattr(error, "problem_mark", None)
         line = 1 if mark is None else mark.line + 1
         problem = getattr(error, "problem", None) or "it is not YAML"
-        raise StudyError([f"{file.name}:{line}: {problem}"]) from error
-    source = Source(file.name, data, lines)
+        raise StudyError([f"{name}:{line}: {problem}"]) from error
+    source = Source(name, data, lines)
     if mistakes:
         raise source.error(mistakes)
     return source

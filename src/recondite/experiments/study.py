@@ -24,6 +24,8 @@ class Training(_Part):
     """How models are trained; fields as in :class:`recondite.training.plan.Plan`."""
 
     epochs: Count | None = None
+    steps: Count | None = None
+    records: Count | None = None
     batch_size: Count | None = None
     learning_rate: Positive | None = None
     optimizer: Literal["sgd", "adam", "adamw"] | None = None
@@ -34,6 +36,7 @@ class Training(_Part):
     sampling: Literal["poisson", "shuffled", "fixed-size"] | None = None
     max_batch_size: Count | None = None
     physical_batch_size: Count | None = None
+    pixels: Literal["published", "half", "unit"] | None = None
     standardise: bool | None = None
     norm: Literal["group", "batch", "none"] | None = None
     weights: str | None = None

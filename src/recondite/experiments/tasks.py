@@ -28,7 +28,7 @@ def run_task(task: dict[str, Any], emit: Callable[[dict[str, Any]], None]) -> No
             from recondite.experiments.search import run_target  # noqa: PLC0415
 
             run_target(task, lambda event: emit(plain_event(event)))
-    except Exception as error:
+    except Exception as error:  # the worker lives on, and its parent is told
         reason = f"{type(error).__name__}: {error}"
         emit({"type": "error", "reason": reason, "trace": traceback.format_exc()})
         return

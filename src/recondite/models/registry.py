@@ -230,7 +230,7 @@ def _try(name: str, model: nn.Module, shape: tuple[int, int, int], classes: int)
     try:
         with torch.no_grad():
             output = model(torch.zeros((1, *shape), device=first.device, dtype=first.dtype))
-    except Exception as error:
+    except Exception as error:  # a person's own network raises what it likes
         raise ValueError(f"{name} cannot take images of {size}: {error}") from error
     finally:
         for module, training in modes:

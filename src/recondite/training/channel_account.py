@@ -59,7 +59,11 @@ def channel_account(
         "schema_version": 1,
         "mechanism": plan.defence,
         "parameters": {"capacity": plan.capacity, "noise": plan.channel_noise, "dim": channel.dim},
-        "schedule": {"sampling": "shuffled", "epochs": plan.epochs, "uses": told["uses"]},
+        "schedule": {
+            "sampling": "shuffled",
+            "epochs": plan.passes(len(records)),
+            "uses": told["uses"],
+        },
         "neighbouring": "replace-one",
         "group_size": 1,
         "delta": delta,

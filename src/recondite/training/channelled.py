@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader
 
 from recondite import _validate
 from recondite.channels.base import Channel
-from recondite.channels.registry import centre_weights, fit
+from recondite.channels.registry import centre_weights, fit, rectangle_weights
 from recondite.data import ImageSet, load
 from recondite.models import count_parameters, save_weights
 from recondite.training import checkpoint
@@ -64,8 +64,11 @@ def fit_channel(
             )
         if records.mean is not None and records.std is not None:
             source = source.normalised(records.mean, records.std)
-    beta = _beta(plan, records) if plan.channel == "personalized" else None
-    return fit(plan.channel, source.images.flatten(1).cpu().numpy(), plan.capacity, beta=beta)
+    beta, method = None, "exact"
+    if plan.channel == "personalized":
+        beta, method = _beta(plan, records), plan.channel_method
+    rows = source.images.flatten(1).cpu().numpy()
+    return fit(plan.channel, rows, plan.capacity, beta=beta, method=method)
 
 
 def train_channelled(
@@ -97,8 +100,9 @@ def train_channelled(
     done = checkpoint.resume(folder, plan, parts)
     started = time.perf_counter()
     steps, loss = done * len(loader), 0.0
-    for epoch in range(done, plan.epochs):
-        loss, taken = _epoch(plan, model, optimizer, loader, epoch, progress)
+    whole = plan.total_steps(len(records))
+    for epoch in range(done, plan.passes(len(records))):
+        loss, taken = _epoch(whole, model, optimizer, loader, epoch, progress)
         steps += taken
         if folder is not None:
             checkpoint.save(folder, plan, epoch + 1, parts)
@@ -114,7 +118,7 @@ def train_channelled(
             "momentum": plan.momentum,
             "weight_decay": plan.weight_decay,
             "batch_size": min(plan.batch_size, len(records)),
-            "epochs": plan.epochs,
+            "epochs": plan.passes(len(records)),
             "steps": steps,
             "seconds": round(seconds, 3),
             "device": plan.device,
@@ -159,7 +163,7 @@ def _protected(
 
 
 def _epoch(
-    plan: Plan,
+    whole: int,
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     loader: Any,
@@ -172,13 +176,15 @@ def _epoch(
     for images, labels in loader:
         optimizer.zero_grad(set_to_none=True)
         loss = nn.functional.cross_entropy(model(images), labels.to(images.device))
-        loss.backward()  # type: ignore[no-untyped-call]
+        torch.autograd.backward(loss)
         optimizer.step()
         total, steps = total + float(loss.detach()), steps + 1
         if progress is not None:
             done = epoch * batches + steps
             nats = loader.ledger.nats if steps == 1 else nats
-            progress(Progress(epoch, done, plan.epochs * batches, total / steps, None, nats))
+            progress(Progress(epoch, done, whole, total / steps, None, nats))
+        if epoch * batches + steps == whole:
+            break
     return total / max(steps, 1), steps
 
 
@@ -187,6 +193,7 @@ def _defence(plan: Plan, channel: Channel) -> dict[str, Any]:
     parameters: dict[str, Any] = {"capacity": plan.capacity, "noise": plan.channel_noise}
     if plan.channel == "personalized":
         parameters["beta"] = "given" if plan.beta is not None else "centre 50:1"
+        parameters["method"] = plan.channel_method
     return {
         "name": plan.defence,
         "parameters": parameters,
@@ -216,6 +223,8 @@ def _notes(plan: Plan, loader: Any) -> tuple[str, ...]:
 def _beta(plan: Plan, records: ImageSet) -> Any:
     if plan.beta is None:
         return centre_weights(records.shape)
+    if not isinstance(plan.beta, str):
+        return rectangle_weights(records.shape, **plan.beta)
     try:
         # Never unpickle: an object array from a stranger could run code.
         return np.load(plan.beta, allow_pickle=False)

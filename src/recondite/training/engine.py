@@ -317,4 +317,5 @@ class PrivacyEngine:
         gradients = collector.per_sample(rows, mean=self._mean)
         if not keep:
             return torch.zeros(collector.dim, device=gradients.device, dtype=gradients.dtype)
-        return self.mechanism.release(gradients, self._generator) * rows  # type: ignore[no-any-return]
+        released: torch.Tensor = self.mechanism.release(gradients, self._generator)
+        return released * rows

@@ -60,7 +60,7 @@ def leaked_gradients(
     flat = []
     for batch, targets in zip(images, labels, strict=True):
         with torch.enable_grad():
-            loss_fn(own(batch), targets).backward()  # type: ignore[no-untyped-call]
+            torch.autograd.backward(loss_fn(own(batch), targets))
         with torch.no_grad():
             flat.append(_released(collector, bound, sized, len(batch), generator))
     return _by_name(model, torch.stack(flat))

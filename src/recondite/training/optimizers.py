@@ -49,6 +49,7 @@ def release_first(optimizer: Optimizer, release: Callable[[], bool]) -> None:
         return loss
 
     # A bound method, since learning-rate schedulers wrap what they find here.
-    optimizer.step = MethodType(step, optimizer)  # type: ignore[method-assign]
+    altered: Any = optimizer
+    altered.step = MethodType(step, optimizer)
     # Has a GradScaler hand itself over, so that it can be refused instead of failing elsewhere.
-    optimizer._step_supports_amp_scaling = True  # type: ignore[attr-defined]
+    altered._step_supports_amp_scaling = True

@@ -12,7 +12,17 @@ from recondite.data import ImageSet, load
 from recondite.models import resolve
 from recondite.training.plan import Plan
 
-__all__ = ["build_model", "build_optimizer", "described", "evaluate", "load_records", "results"]
+__all__ = [
+    "build_model",
+    "build_optimizer",
+    "described",
+    "evaluate",
+    "load_records",
+    "results",
+    "shares",
+]
+
+_TOP = (5, 10)
 
 
 def load_records(plan: Plan, data_dir: str | os.PathLike[str] | None) -> tuple[ImageSet, ImageSet]:
@@ -21,9 +31,16 @@ def load_records(plan: Plan, data_dir: str | os.PathLike[str] | None) -> tuple[I
         load(plan.data, split, directory=data_dir, prepare=plan.preparation)
         for split in ("train", "test")
     ]
+    if plan.records is not None:
+        sets = [part.spread(n) for part, n in zip(sets, shares(plan.records), strict=True)]
     mean, std = sets[0].statistics() if plan.standardise else plan.pixel_scale()
     first, second = (part.normalised(mean, std).to(plan.device) for part in sets)
     return first, second
+
+
+def shares(records: int) -> tuple[int, int]:
+    """Training and held-out records of a run on part of the data."""
+    return records, max(1, records // 5)
 
 
 def build_model(plan: Plan, records: ImageSet) -> nn.Module:
@@ -50,11 +67,16 @@ def build_optimizer(plan: Plan, model: nn.Module) -> torch.optim.Optimizer:
 
 
 @torch.no_grad()
-def evaluate(model: nn.Module, records: ImageSet, batch: int = 1024) -> dict[str, float]:
-    """Accuracy and loss, in evaluation mode. Not private."""
+def evaluate(
+    model: nn.Module, records: ImageSet, batch: int = 1024, top: tuple[int, ...] = ()
+) -> dict[str, float]:
+    """Accuracy and loss, in evaluation mode, and the share right among the best ``top`` guesses.
+
+    Not private.
+    """
     training = model.training
     model.eval()
-    right, loss = 0, 0.0
+    right, loss, among = 0, 0.0, dict.fromkeys(top, 0)
     for start in range(0, len(records), batch):
         images, labels = (
             records.images[start : start + batch],
@@ -63,19 +85,27 @@ def evaluate(model: nn.Module, records: ImageSet, batch: int = 1024) -> dict[str
         logits = model(images)
         right += int((logits.argmax(1) == labels).sum())
         loss += float(nn.functional.cross_entropy(logits, labels, reduction="sum"))
+        for k in top:
+            among[k] += int((logits.topk(k, 1).indices == labels[:, None]).sum())
     model.train(training)
-    return {"accuracy": right / len(records), "loss": loss / len(records)}
+    shares = {f"top{k}_accuracy": found / len(records) for k, found in among.items()}
+    return {"accuracy": right / len(records), "loss": loss / len(records), **shares}
 
 
 def results(model: nn.Module, records: ImageSet, test: ImageSet, loss: float) -> dict[str, Any]:
-    """How the model does, as a record says it. Not private."""
-    held_out, seen = evaluate(model, test), evaluate(model, records)
+    """How the model does, as a record says it; with many classes also Top-5 and Top-10.
+
+    Not private.
+    """
+    top = _TOP if len(test.classes) > max(_TOP) else ()
+    held_out, seen = evaluate(model, test, top=top), evaluate(model, records)
     return {
         "test_accuracy": held_out["accuracy"],
         "test_loss": held_out["loss"],
         "train_accuracy": seen["accuracy"],
         "train_loss": seen["loss"],
         "last_epoch_loss": loss,
+        **{f"test_top{k}_accuracy": held_out[f"top{k}_accuracy"] for k in top},
     }
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from types import MethodType
 from typing import Any
 
 import torch
@@ -83,6 +84,9 @@ class _Record(torch.autograd.Function):
         return passed, None, None, None, None
 
 
+_run_recorded: Callable[..., torch.Tensor] = _Record.apply
+
+
 def record(
     tape: Tape,
     layer: nn.Module,
@@ -104,7 +108,23 @@ def record(
             return run(x)
         entry = Entry(layer, x.detach())
         tape.entries.append(entry)
-        out: torch.Tensor = _Record.apply(x, weight, entry, run, pull)  # type: ignore[no-untyped-call]
-        return out
+        return _run_recorded(x, weight, entry, run, pull)
 
-    return forward
+    return _Recorded(layer, forward)
+
+
+class _Recorded:
+    """A layer's forward function while it is recorded; a copy of the layer gets its class's own.
+
+    Without that a copied model would go on to use the weights of the one it was copied from.
+    """
+
+    def __init__(self, layer: nn.Module, forward: Callable[[torch.Tensor], torch.Tensor]) -> None:
+        self._layer, self._forward = layer, forward
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return self._forward(x)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        own = memo.get(id(self._layer))
+        return self if own is None else MethodType(type(own).forward, own)

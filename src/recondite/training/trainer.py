@@ -106,7 +106,7 @@ def train(
     done = checkpoint.resume(folder, plan, parts)
     started = time.perf_counter()
     loss = 0.0
-    for epoch in range(done, plan.epochs):
+    for epoch in range(done, plan.passes(len(records))):
         shown = delta if running_epsilon else None
         loss = _epoch(plan, model, optimizer, loader, engine, epoch, shown, progress)
         if folder is not None:
@@ -146,7 +146,10 @@ def _private(
     if target_epsilon is None:
         return engine.make_private(**options)[2]
     return engine.make_private_with_epsilon(
-        target_epsilon=target_epsilon, target_delta=delta, epochs=plan.epochs, **options
+        target_epsilon=target_epsilon,
+        target_delta=delta,
+        epochs=plan.passes(len(records)),
+        **options,
     )[2]
 
 
@@ -164,18 +167,23 @@ def _epoch(
     total, pieces = 0.0, 0
     every = max(1, loader.batches // 10)
     epsilon = None
+    steps = plan.total_steps(loader.records)
+    left = steps - epoch * loader.batches
     for images, labels in loader:
         optimizer.zero_grad(set_to_none=True)
         loss = nn.functional.cross_entropy(model(images), labels)
-        loss.backward()  # type: ignore[no-untyped-call]
+        torch.autograd.backward(loss)
         optimizer.step()
         total, pieces = total + float(loss.detach()), pieces + 1
-        if progress is None or not loader.draw.last:
+        if not loader.draw.last:
             continue
-        if delta is not None and plan.mechanism.parameter and engine.steps % every == 0:
-            epsilon = engine.get_epsilon(delta)
-        step = engine.steps
-        progress(Progress(epoch, step, plan.epochs * loader.batches, total / pieces, epsilon))
+        left -= 1
+        if progress is not None:
+            if delta is not None and plan.mechanism.parameter and engine.steps % every == 0:
+                epsilon = engine.get_epsilon(delta)
+            progress(Progress(epoch, engine.steps, steps, total / pieces, epsilon))
+        if left == 0:
+            break
     return total / max(pieces, 1)
 
 
@@ -202,7 +210,7 @@ def _record(
         notes.append("pixel statistics come from the training records: not covered by the account")
     if plan.seed is not None:
         notes.insert(0, SIMULATION)
-    if engine.steps < plan.epochs * loader.batches and engine.max_epsilon is not None:
+    if engine.steps < plan.total_steps(len(records)) and engine.max_epsilon is not None:
         notes.append(f"training stopped before epsilon {engine.max_epsilon:g} was exceeded")
     return RunRecord(
         kind="training",
@@ -223,7 +231,7 @@ def _record(
             "momentum": plan.momentum,
             "weight_decay": plan.weight_decay,
             "batch_size": loader.batch_size,
-            "epochs": plan.epochs,
+            "epochs": plan.passes(len(records)),
             "steps": engine.steps,
             "seconds": round(seconds, 3),
             "device": plan.device,

@@ -45,7 +45,7 @@ class RayEngine:
             raise ValueError(
                 "engine ray needs Ray: pip install 'recondite[ray]', or use --engine local"
             ) from None
-        self._ray = ray
+        self._ray: Any = ray
         self._started = not ray.is_initialized()
         if self._started:
             options: dict[str, Any] = {}
@@ -58,7 +58,7 @@ class RayEngine:
                 runtime_env={"env_vars": variables},
                 **options,
             )
-        resources: dict[str, float] = ray.cluster_resources()  # type: ignore[no-untyped-call]
+        resources: dict[str, float] = self._ray.cluster_resources()
         cores = int(resources.get("CPU", 1))
         self.workers = max(1, min(workers or cores, cores))
         self._remote = ray.remote(num_cpus=1, max_retries=1)(stream)

@@ -23,6 +23,8 @@ JOBS = {
     "channel-guidelines": ("channel_attacks", "guidelines"),
     "dirdp-accuracy": ("dirdp", "accuracy"),
     "dirdp-puzzle": ("dirdp", "puzzle"),
+    "dirdp-variants": ("dirdp_variants", "sweep"),
+    "dirdp-louder": ("dirdp_variants", "louder"),
     "dirdp-iga": ("dirdp_attacks", "table_4"),
     "dirdp-v1-attacks": ("dirdp_attacks", "early"),
     "dirdp-membership": ("membership", "table_3"),
@@ -35,7 +37,6 @@ JOBS = {
     "channel-networks": ("networks", "accuracy"),
     "channel-networks-inversion": ("networks", "inversion"),
     "compare-noise-size": ("reasons", "noise_size"),
-    "dirdp-reasons": ("reasons", "networks"),
 }
 
 

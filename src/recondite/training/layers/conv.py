@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional
 
 from recondite.training.layers.base import Grads, LayerRule, trainable
 from recondite.training.tape import Entry, Tape, record, wide
@@ -25,7 +25,7 @@ class Conv2dRule(LayerRule):
         conv: Any = layer
 
         def run(x: torch.Tensor) -> torch.Tensor:
-            return F.conv2d(
+            return functional.conv2d(
                 x, conv.weight, conv.bias, conv.stride, conv.padding, conv.dilation, conv.groups
             )
 
@@ -98,10 +98,10 @@ def _patches(conv: Any, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor,
     if padding == "same":
         left = [d * (k - 1) // 2 for d, k in zip(conv.dilation, conv.kernel_size, strict=True)]
         whole = [d * (k - 1) for d, k in zip(conv.dilation, conv.kernel_size, strict=True)]
-        a = F.pad(a, (left[1], whole[1] - left[1], left[0], whole[0] - left[0]))
+        a = functional.pad(a, (left[1], whole[1] - left[1], left[0], whole[0] - left[0]))
     if isinstance(padding, str):
         padding = 0
-    patches = F.unfold(a, conv.kernel_size, conv.dilation, padding, conv.stride)
+    patches = functional.unfold(a, conv.kernel_size, conv.dilation, padding, conv.stride)
     size, groups = len(a), conv.groups
     return (
         patches.reshape(size, groups, -1, patches.shape[-1]),

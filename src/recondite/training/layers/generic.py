@@ -32,7 +32,7 @@ class GenericRule(LayerRule):
     def attach(self, tape: Tape, layer: nn.Module) -> None:
         """Hooks the layer; its own weight gradients are computed too, and ignored."""
 
-        def after(module: nn.Module, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+        def after(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
             if not (tape.recording and module.training and torch.is_grad_enabled()):
                 return
             entry = Entry(module, inputs[0].detach())
@@ -41,7 +41,7 @@ class GenericRule(LayerRule):
             def keep(grad: torch.Tensor) -> None:
                 entry.backprop = grad.detach()
 
-            output.register_hook(keep)  # type: ignore[no-untyped-call]
+            output.register_hook(keep)
 
         self._handles[layer] = layer.register_forward_hook(after)
 

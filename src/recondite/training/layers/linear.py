@@ -6,7 +6,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.nn import functional as F  # noqa: N812
+from torch.nn import functional
 
 from recondite.training.layers.base import Grads, LayerRule, trainable
 from recondite.training.tape import Entry, Tape, record, wide
@@ -22,7 +22,7 @@ class LinearRule(LayerRule):
         linear: Any = layer
 
         def run(x: torch.Tensor) -> torch.Tensor:
-            out: torch.Tensor = F.linear(x, linear.weight, linear.bias)
+            out: torch.Tensor = functional.linear(x, linear.weight, linear.bias)
             return out
 
         def pull(grad: torch.Tensor, x: torch.Tensor) -> torch.Tensor:

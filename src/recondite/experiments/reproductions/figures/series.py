@@ -160,10 +160,19 @@ def accuracy_by_capacity(rows: Rows, folder: Path | None) -> Any:
 def error_by_capacity(rows: Rows, folder: Path | None) -> Any:
     """Figures 10 and 14."""
     found = [r for part in rows.values() for r in part if r.get("total_variation", 1e-4) == 1e-4]
+
+    def panel(row: dict[str, Any]) -> str:
+        kind = "model" if "mse_inversion" in row else "gradient"
+        return f"{kind} inversion, {row['model']}, {row['data']}"
+
+    def channel(row: dict[str, Any]) -> str | None:
+        # A multiplier of DP is no capacity.
+        return None if row["defence"].startswith("dp-") else _defence(row)
+
     grouped = _grouped(
         found,
-        lambda r: ("model" if "mse_inversion" in r else "gradient") + f" inversion, {r['model']}",
-        _defence,
+        panel,
+        channel,
         lambda r: (r["value"], r["mse_inversion" if "mse_inversion" in r else "mse_scaled"]),
     )
     return lines(grouped, "capacity, nats", "MSE", log=True)
@@ -191,10 +200,10 @@ def _rounds(found: list[dict[str, Any]], label: str, value: Callable[[Any], floa
 def defence_planes(rows: Rows, folder: Path | None) -> Any:
     """Figures 15 and 16: accuracy against GDC, and the two improvements."""
     found = improvements(rows["channel-defence"])
-    first = _grouped(found, lambda r: "accuracy against GDC", lambda r: r["defence"],
-                     lambda r: (r["gdc"], _accuracy(r) / 100))  # fmt: skip
-    second = _grouped(found, lambda r: "IMP_MIA against IMP_DRA", lambda r: r["defence"],
-                      lambda r: (r["imp_dra"], r["imp_mia"]))  # fmt: skip
+    first = _grouped(found, lambda r: f"accuracy against GDC, {r['data']}",
+                     lambda r: r["defence"], lambda r: (r["gdc"], _accuracy(r) / 100))  # fmt: skip
+    second = _grouped(found, lambda r: f"IMP_MIA against IMP_DRA, {r['data']}",
+                      lambda r: r["defence"], lambda r: (r["imp_dra"], r["imp_mia"]))  # fmt: skip
     return scatter({**first, **second}, "GDC; IMP_DRA", "accuracy; IMP_MIA")
 
 

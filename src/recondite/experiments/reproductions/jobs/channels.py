@@ -20,7 +20,9 @@ from recondite.channels.noise import Noise
 from recondite.channels.personalized import _paper_bound
 from recondite.experiments.reproductions.jobs.data import Split
 
-__all__ = ["KINDS", "ChannelInputs", "Fitted", "Fitter", "Setting", "beta", "spectrum"]
+__all__ = [
+    "KINDS", "ChannelInputs", "Fitted", "Fitter", "Setting", "beta", "covariance", "spectrum",
+]  # fmt: skip
 
 KINDS = ("natural", "white", "personalized-paper", "personalized", "minimum-power")
 
@@ -48,14 +50,18 @@ def beta(shape: tuple[int, int, int]) -> np.ndarray:
 
 
 def spectrum(data: Split) -> Spectrum:
-    """Of the training records, whose covariance is computed where they are, in float64."""
-    rows = data.images.flatten(1)
-    mean = rows.double().mean(0)
+    """Of the training records."""
+    return Spectrum.from_covariance(covariance(data.images.flatten(1)).cpu().numpy())
+
+
+def covariance(rows: Tensor) -> Tensor:
+    """Of some rows, computed where they are, in float64."""
+    mean = rows.mean(0, dtype=torch.float64)
     total = torch.zeros(rows.shape[1], rows.shape[1], dtype=torch.float64, device=rows.device)
     for part in torch.split(rows, 5000):
         centred = part.double() - mean
         total += centred.T @ centred
-    return Spectrum.from_covariance((total / (len(rows) - 1)).cpu().numpy())
+    return total / (len(rows) - 1)
 
 
 @dataclass(frozen=True)
@@ -126,15 +132,20 @@ class ChannelInputs:
     Attributes:
       data: The records.
       settings: One for each run.
+      generator: What all noise is drawn from.
     """
 
     def __init__(
-        self, data: Split, known: Spectrum, settings: list[Setting], generator: torch.Generator
+        self,
+        data: Split,
+        known: Spectrum | Fitter,
+        settings: list[Setting],
+        generator: torch.Generator,
     ) -> None:
         self.data, self.settings, self.generator = data, settings, generator
         self.rows = data.images.flatten(1)
         device, dim = self.rows.device, self.rows.shape[1]
-        fitted = Fitter(known, data.shape)
+        fitted = known if isinstance(known, Fitter) else Fitter(known, data.shape)
         wanted = {(s.kind, s.capacity): s for s in settings if s.kind != "none"}
         channels = {key: fitted(setting) for key, setting in wanted.items()}
         self.channels = channels
@@ -154,7 +165,7 @@ class ChannelInputs:
                 self.gains[run, 0] = torch.from_numpy(np.sqrt(noise.along)).float().to(device)
                 self.turned.append(run)
                 if self.vectors is None:
-                    basis = np.ascontiguousarray(known.eigenvectors)
+                    basis = np.ascontiguousarray(fitted.known.eigenvectors)
                     self.vectors = torch.from_numpy(basis).float().to(device)
         self.copies = {run: self._copy(run) for run, s in enumerate(settings) if s.noise == "once"}
         fresh = [run for run, s in enumerate(settings) if s.noise != "once" and s.kind != "none"]
@@ -170,12 +181,12 @@ class ChannelInputs:
             out[start : start + 5000] = (part + self._draw(run, len(part))).half()
         return out
 
-    def _normal(self, *shape: int) -> Tensor:
-        return torch.randn(shape, device=self.rows.device, generator=self.generator)
+    def _normal(self, *shape: int, generator: torch.Generator | None = None) -> Tensor:
+        return torch.randn(shape, device=self.rows.device, generator=generator or self.generator)
 
-    def _draw(self, run: int, count: int) -> Tensor:
+    def _draw(self, run: int, count: int, generator: torch.Generator | None = None) -> Tensor:
         """Noise of one run."""
-        normal = self._normal(count, self.rows.shape[1])
+        normal = self._normal(count, self.rows.shape[1], generator=generator)
         if run in self.turned and self.vectors is not None:
             return (normal * self.gains[run]) @ self.vectors.T
         return normal * self.scale[run]
@@ -193,8 +204,8 @@ class ChannelInputs:
             out[run] = copy[index[run]].float()
         return out.view(*index.shape, *self.data.shape)
 
-    def noisy(self, run: int, images: Tensor) -> Tensor:
-        """Some images through one run's channel, afresh."""
+    def noisy(self, run: int, images: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """Some images through one run's channel, afresh, from the shared generator or another."""
         if self.settings[run].kind == "none":
             return images
-        return images + self._draw(run, len(images)).view_as(images)
+        return images + self._draw(run, len(images), generator).view_as(images)

@@ -12,9 +12,9 @@ import torch
 import recondite as rc
 from recondite.calibration import calibrate
 from recondite.experiments.reproductions.jobs.dirdp import records
+from recondite.experiments.reproductions.jobs.dirdp_networks import CHOSEN
 from recondite.experiments.reproductions.jobs.sink import Context
 from recondite.experiments.reproductions.stacked import Plan, Release, Stack, train
-from recondite.models import build
 
 __all__ = ["HYPER", "accuracy"]
 
@@ -41,8 +41,6 @@ def accuracy(context: Context) -> None:
         for kind in ("plain", "gaussian"):
             blocks[f"{kind}/{pair[0]}/{pair[1]}"] = partial(_block, context, pair, kind)
         for blocks_of, weights in PARTITIONS:
-            if context.small and pair[0] == "mlp2":
-                continue  # A draw for each of three million weights of each record.
             blocks[f"vmf-{blocks_of}/{pair[0]}/{pair[1]}"] = partial(
                 _block, context, pair, "vmf", (blocks_of, weights)
             )
@@ -88,7 +86,8 @@ def _block(
             (k, Release("directional", k, blocks=partition[0], weights=partition[1]))
             for k in kappas
         ]
-    stack = Stack([build(model, data.shape, data.classes, seed=0) for _ in cases], context.device)
+    network = CHOSEN[model]
+    stack = Stack([network.build(data.shape, data.classes, 0) for _ in cases], context.device)
     steps = epochs * math.ceil(len(data.images) / batch)
     sampling = "poisson" if kind == "gaussian" else "shuffled"
     plan = Plan(steps, batch, sampling, optimizer, rate)
@@ -99,6 +98,7 @@ def _block(
         {
             "data": name,
             "model": model,
+            "network": network.name,
             "defence": {"plain": "none", "gaussian": "gaussian", "vmf": "vmf"}[kind],
             "value": value,
             "noise": release.value,

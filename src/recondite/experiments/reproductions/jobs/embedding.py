@@ -10,13 +10,22 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from recondite.channels import NaturalChannel
+from recondite.channels import NaturalChannel, Spectrum
 from recondite.experiments.reproductions.jobs.channel import SMALL, records
+from recondite.experiments.reproductions.jobs.channel_training import (
+    drawn_from,
+    precision,
+    right_share,
+    train_all,
+)
+from recondite.experiments.reproductions.jobs.channels import covariance
 from recondite.experiments.reproductions.jobs.data import Split
 from recondite.experiments.reproductions.jobs.sink import Context
 from recondite.models import build
 
 __all__ = ["guideline"]
+
+_BATCH = 64
 
 
 def guideline(context: Context) -> None:
@@ -35,40 +44,45 @@ def _block(context: Context, name: str) -> list[dict[str, Any]]:
     public = data.images[:half], data.labels[:half]
     own, labels = data.images[half:], data.labels[half:]
     net = build("lenet", data.shape, 10, seed=0).to(context.device)
-    epochs = context.pick(1, 5, 20)
-    _fit(net, *public, epochs)
+    steps = context.pick(1, 5, 20) * -(-half // _BATCH)
+    train_all([net], [drawn_from(*public, _BATCH)], steps, seeds=[0], device=context.device)
     encoder = nn.Sequential(*list(net.children())[:-1]).eval()
+    kappas = (0.0, *context.pick(SMALL[:1], SMALL, SMALL))
     rows = []
     for kind, transform in (("embedding", encoder), ("pixels", nn.Flatten())):
-        with torch.no_grad():
-            clean = torch.cat([transform(x) for x in torch.split(own, 1000)]).flatten(1)
-            tests = torch.cat([transform(x) for x in torch.split(data.test_images, 1000)]).flatten(
-                1
-            )
+        clean, tests = _through(transform, own), _through(transform, data.test_images)
         # The channel of an embedding is fitted to the records through the encoder.
-        for kappa in (0.0, *context.pick(SMALL[:1], SMALL, SMALL)):
-            noisy, nats, variance = clean, 0.0, 0.0
-            if kappa:
-                channel = NaturalChannel.fit(own, kappa, transform=transform)
-                noisy = channel.perturb(clean, torch.Generator(context.device).manual_seed(3))
-                values, variance = channel.spectrum.values, channel.noise_variance
-                nats = 0.5 * float(np.sum(channel.spectrum.counts * np.log1p(values / variance)))
-            head = _head(kind, data, clean.shape[1]).to(context.device)
-            _fit(head, noisy, labels, epochs)
+        known = Spectrum.from_covariance(covariance(clean).cpu().numpy())
+        fitted = [NaturalChannel.from_spectrum(known, k) if k else None for k in kappas]
+        generator = torch.Generator(context.device).manual_seed(3)
+        noisy = [clean if c is None else c.perturb(clean, generator) for c in fitted]
+        heads = [_head(kind, data, clean.shape[1]).to(context.device) for _ in kappas]
+        # Noise is drawn once a record: what a linear guess is then measured on.
+        draws = [drawn_from(seen, labels, _BATCH) for seen in noisy]
+        seeds = list(range(1, len(kappas) + 1))
+        train_all(heads, draws, steps, seeds=seeds, device=context.device)
+        for kappa, channel, seen, head in zip(kappas, fitted, noisy, heads, strict=True):
             rows.append(
                 {
                     "data": name,
                     "defence": kind,
                     "value": kappa,
                     "features": clean.shape[1],
-                    "capacity": nats,
-                    "noise_variance": variance,
-                    "accuracy": [_accuracy(head, tests, data.test_labels)],
-                    "mse_scaled": _best_linear(noisy, own.flatten(1)),
+                    "capacity": 0.0 if channel is None else _nats(channel),
+                    "noise_variance": 0.0 if channel is None else channel.noise_variance,
+                    "accuracy": [right_share(head, tests, data.test_labels)],
+                    "mse_scaled": _best_linear(seen, own.flatten(1)),
+                    "steps": steps,
+                    "precision": precision(context.device),
                     "run": context.mark,
                 }
             )
     return rows
+
+
+def _nats(channel: NaturalChannel) -> float:
+    values, variance = channel.spectrum.values, channel.noise_variance
+    return 0.5 * float(np.sum(channel.spectrum.counts * np.log1p(values / variance)))
 
 
 @torch.no_grad()
@@ -82,24 +96,6 @@ def _head(kind: str, data: Split, features: int) -> nn.Module:
     if kind == "embedding":
         return nn.Linear(features, 10)
     return nn.Sequential(nn.Unflatten(1, data.shape), build("lenet", data.shape, 10, seed=0))
-
-
-def _fit(net: nn.Module, rows: Tensor, labels: Tensor, epochs: int) -> None:
-    optimizer = torch.optim.Adam(net.parameters(), 0.001)
-    generator = torch.Generator().manual_seed(0)
-    for _ in range(epochs):
-        order = torch.randperm(len(rows), generator=generator).to(rows.device)
-        for part in torch.split(order, 64):
-            optimizer.zero_grad()
-            loss = nn.functional.cross_entropy(net(rows[part]), labels[part])
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-
-
-@torch.no_grad()
-def _accuracy(net: nn.Module, rows: Tensor, labels: Tensor) -> float:
-    right = torch.cat([net(part).argmax(1) for part in torch.split(rows, 1000)])
-    return float((right == labels).float().mean())
 
 
 def _best_linear(seen: Tensor, images: Tensor) -> float:

@@ -10,12 +10,13 @@ from typing import Any
 import torch
 
 import recondite as rc
-from recondite.attacks.membership import Recipe, Reference, train_references
+from recondite.attacks.membership import Reference
+from recondite.attacks.membership.references import References, halves
 from recondite.calibration import calibrate
 from recondite.experiments.reproductions.jobs.dirdp import EPSILONS, KAPPAS, records
+from recondite.experiments.reproductions.jobs.dirdp_networks import chosen
 from recondite.experiments.reproductions.jobs.sink import Context
 from recondite.experiments.reproductions.stacked import Plan, Release, Stack, train
-from recondite.models import build
 
 __all__ = ["HYPER", "table_3"]
 
@@ -57,26 +58,21 @@ def _pair(context: Context, model: str, name: str) -> list[dict[str, Any]]:
     tests = min(count, len(data.test_images))
     others = data.test_images[:tests], data.test_labels[:tests]
     pool = slice(half, half + 2 * count)
-    references = train_references(
-        partial(build, model, data.shape, data.classes),
-        data.images[pool],
-        data.labels[pool],
-        context.pick(2, 4, 8),
-        Recipe(epochs, batch, "adam", rate),
-        seed=1,
-        device=context.device,
+    references = _references(
+        context, model, data.images[pool], data.labels[pool], (batch, rate, epochs), data.classes
     )
+    network = chosen(model, name)
     rows: list[dict[str, Any]] = []
     for label, releases, sampling in _releases(context, model, count, batch, epochs):
         stack = Stack(
-            [build(model, data.shape, data.classes, seed=0) for _ in releases], context.device
+            [network.build(data.shape, data.classes, 0) for _ in releases], context.device
         )
         plan = Plan(epochs * math.ceil(count / batch), batch, sampling, "adam", rate)
         train(stack, *members, [release for _, release in releases], plan, seed=19)
         right = stack.accuracy(*others, 200).cpu()
         fits = stack.accuracy(*members, 200).cpu()
         for run, (value, release) in enumerate(releases):
-            net = build(model, data.shape, data.classes, seed=0).to(context.device)
+            net = network.build(data.shape, data.classes, 0).to(context.device)
             net.load_state_dict(stack.state(run))
             found = Reference().infer(net, members, others, references=references, seed=0)
             low, high = found.auc_interval
@@ -84,6 +80,7 @@ def _pair(context: Context, model: str, name: str) -> list[dict[str, Any]]:
                 {
                     "data": name,
                     "model": model,
+                    "network": network.name,
                     "defence": label,
                     "value": value,
                     "noise": release.value,
@@ -103,6 +100,31 @@ def _pair(context: Context, model: str, name: str) -> list[dict[str, Any]]:
     return rows
 
 
+def _references(
+    context: Context,
+    model: str,
+    images: torch.Tensor,
+    labels: torch.Tensor,
+    hyper: tuple[int, float, int],
+    classes: int,
+) -> References:
+    """Undefended models on random halves of a pool, as :func:`train_references` would train."""
+    batch, rate, epochs = hyper
+    count = context.pick(2, 4, 8)
+    positions, inside = halves(len(images), count, seed=1)
+    channels, height, width = images.shape[1:]
+    network = chosen(model, "")
+    models = [network.build((channels, height, width), classes, 100 + n) for n in range(count)]
+    stack = Stack(models, context.device)
+    plan = Plan(epochs * math.ceil(positions.shape[1] / batch), batch, "shuffled", "adam", rate)
+    subsets = torch.as_tensor(positions, device=context.device)
+    train(stack, images, labels, [_PLAIN] * count, plan, seed=29, subsets=subsets)
+    for run, net in enumerate(models):
+        net.load_state_dict(stack.state(run))
+        net.to(context.device).eval()
+    return References(tuple(models), inside, images, labels, batched=True)
+
+
 def _releases(
     context: Context, model: str, count: int, batch: int, epochs: int
 ) -> list[tuple[str, list[tuple[float, Release]], str]]:
@@ -120,7 +142,4 @@ def _releases(
         for kappa in kappas
     ]
     out = [("none", [(0.0, _PLAIN)], "shuffled"), ("gaussian", gaussian, "poisson")]
-    if model != "mlp2" or not context.small:
-        # A sign for each of a million weights of each record: minutes a step on a CPU.
-        out.append(("vmf", vmf, "shuffled"))
-    return out
+    return [*out, ("vmf", vmf, "shuffled")]

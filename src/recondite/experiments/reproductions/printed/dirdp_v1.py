@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from recondite.experiments.reproductions.printed.text import pairs, singles
+
 __all__ = [
     "ASSUMPTIONS",
     "CLAIMS",
@@ -132,33 +134,11 @@ mlp2 vmf 300000 .138 0 .046 .879 1.985 .703
 """
 _NAMES = ("mnist", "cifar10", "lfw")
 
-
-def _lines(text: str) -> list[tuple[str, str, float, list[float]]]:
-    rows = [line.split() for line in text.split("\n") if line]
-    return [(row[0], row[1], float(row[2]), [float(cell) for cell in row[3:]]) for row in rows]
-
-
-def _pairs(text: str) -> dict[tuple[str, str, float, str], tuple[float, float]]:
-    out = {}
-    for model, defence, value, cells in _lines(text):
-        for place, name in enumerate(_NAMES):
-            out[model, defence, value, name] = (cells[place], cells[place + 3])
-    return out
-
-
-TABLE_1 = {
-    (model, defence, value, name): cell
-    for model, defence, value, cells in _lines(_ACCURACY)
-    for name, cell in zip(("mnist", "cifar10", "cifar100"), cells, strict=True)
-}
+TABLE_1 = singles(_ACCURACY, ("mnist", "cifar10", "cifar100"))
 # (model, defence, ε, k): Top-k on LFW.
-TABLE_2 = {
-    (model, defence, value, top): cell
-    for model, defence, value, cells in _lines(_FACES)
-    for top, cell in zip((1, 5, 10), cells, strict=True)
-}
+TABLE_2 = singles(_FACES, (1, 5, 10))
 # (model, defence, ε, data): (SSIM, median MSE).
-TABLE_3, TABLE_4 = _pairs(_DLG), _pairs(_IGA)
+TABLE_3, TABLE_4 = pairs(_DLG, _NAMES), pairs(_IGA, _NAMES)
 # (model, data): batch, learning rate, epochs, optimizer.
 TABLE_5 = {
     ("lenet", "mnist"): (200, 0.1, 30, "SGD"),

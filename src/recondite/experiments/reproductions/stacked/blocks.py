@@ -14,7 +14,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
-from recondite.experiments.reproductions.stacked.network import Stack
+from recondite.experiments.reproductions.stacked.network import Stack, Taps
 from recondite.numerics.sphere import cosines
 
 __all__ = ["Partition", "block_shapes"]
@@ -102,6 +102,28 @@ class Partition:
         out = []
         for piece, (count, size) in zip(pieces, self.shapes, strict=True):
             out.append(self._noised(piece / norms, count, size, mask)[:, : piece.shape[2]])
+        return torch.cat(out, 1)
+
+    @property
+    def single(self) -> bool:
+        """Whether every block is one coordinate."""
+        return all(size == 1 for _, size in self.shapes)
+
+    def flipped(self, stack: Stack, taps: Taps, factors: Tensor) -> Tensor:
+        """The same for single coordinates that keep their sizes, in half as many passes.
+
+        Args:
+          stack: The networks.
+          taps: Of some samples.
+          factors: (R, B), what each sample's gradient is multiplied by.
+        """
+        scaled = Taps(taps.inputs, [d * factors[:, :, None, None] for d in taps.deltas])
+        out = []
+        for gradient in stack.per_sample(scaled):
+            flat = gradient.flatten(2)
+            uniform = torch.rand(flat.shape, device=flat.device, generator=self.generator)
+            kept = uniform < self.keep.view(-1, 1, 1)
+            out.append(torch.where(kept, flat, -flat).sum(1))
         return torch.cat(out, 1)
 
     def _noised(self, piece: Tensor, count: int, size: int, mask: Tensor) -> Tensor:

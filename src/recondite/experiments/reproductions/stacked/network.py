@@ -1,7 +1,7 @@
 """A stack of networks of one architecture, and the gradient of every sample of every run.
 
-Networks that are chains of linear layers, convolutions, sigmoid, ReLU and max pooling: the small
-ones of the papers. The weights of R runs have a first axis R; a batch has axes (R, B). What
+Networks that are chains of linear layers, convolutions, activations and pooling: the small ones of
+the papers. The weights of R runs have a first axis R; a batch has axes (R, B). What
 training needs of a layer is its input a and the gradient δ of its output: a sample's gradient is
 Σ_l δ_l a_lᵀ over the places l of a convolution (one place for a linear layer), its norm in a linear
 layer is ‖δ‖·sqrt(‖a‖² + 1), and a weighted sum over samples is one matrix product.
@@ -20,13 +20,18 @@ from torch.nn import functional as F  # noqa: N812
 
 __all__ = ["Layer", "Stack", "Taps"]
 
+_ACTIVATIONS: dict[type[nn.Module], str] = {
+    nn.Sigmoid: "sigmoid", nn.ReLU: "relu", nn.Tanh: "tanh",
+}  # fmt: skip
+_POOLING: dict[str, Any] = {"max-pool": F.max_pool2d, "average-pool": F.avg_pool2d}
+
 
 @dataclass(frozen=True)
 class Layer:
     """A layer with weights, or a function between two.
 
     Attributes:
-      kind: "linear", "conv", "sigmoid", "relu", "pool" or "flatten".
+      kind: "linear", "conv", "max-pool", "average-pool", "flatten", or an activation's name.
       place: Position of its weights in the stack.
       kernel: Side of a convolution's kernel or of a pool's window.
       stride: Of a convolution.
@@ -46,6 +51,12 @@ class Taps:
 
     inputs: list[Tensor]
     deltas: list[Tensor]
+
+    def samples(self, start: int, stop: int) -> Taps:
+        """Those of some of the samples."""
+        return Taps(
+            [a[:, start:stop] for a in self.inputs], [d[:, start:stop] for d in self.deltas]
+        )
 
 
 class Stack:
@@ -86,17 +97,16 @@ class Stack:
                 return Layer("linear", place)
             padding = module.padding[0] if isinstance(module.padding, tuple) else 0
             return Layer("conv", place, module.kernel_size[0], module.stride[0], int(padding))
-        if isinstance(module, nn.MaxPool2d):
+        if isinstance(module, nn.MaxPool2d | nn.AvgPool2d):
             size = module.kernel_size
-            return Layer("pool", kernel=size if isinstance(size, int) else size[0])
-        kinds: dict[type[nn.Module], str] = {
-            nn.Sigmoid: "sigmoid",
-            nn.ReLU: "relu",
-            nn.Flatten: "flatten",
-        }
-        if type(module) not in kinds:
+            kind = "max-pool" if isinstance(module, nn.MaxPool2d) else "average-pool"
+            return Layer(kind, kernel=size if isinstance(size, int) else size[0])
+        if isinstance(module, nn.Flatten):
+            return Layer("flatten")
+        names = [name for kind, name in _ACTIVATIONS.items() if type(module) is kind]
+        if not names:
             raise ValueError(f"a stack cannot hold {type(module).__name__}: train it by itself")
-        return Layer(kinds[type(module)])
+        return Layer(names[0])
 
     @property
     def runs(self) -> int:
@@ -149,13 +159,13 @@ class Stack:
                 outputs.append(z)
                 maps = z.view(runs * batch, height, width, -1).permute(0, 3, 1, 2)
                 x = maps.reshape(runs, batch, *maps.shape[1:])
-            elif layer.kind == "pool":
-                pooled = F.max_pool2d(x.flatten(0, 1), layer.kernel)
+            elif layer.kind in _POOLING:
+                pooled = _POOLING[layer.kind](x.flatten(0, 1), layer.kernel)
                 x = pooled.reshape(*x.shape[:2], *pooled.shape[1:])
             elif layer.kind == "flatten":
                 x = x.flatten(2)
             else:
-                x = x.sigmoid() if layer.kind == "sigmoid" else x.relu()
+                x = getattr(torch, layer.kind)(x)
         return x, inputs, outputs
 
     def _affine(self, x: Tensor, layer: Layer) -> Tensor:
@@ -215,10 +225,16 @@ class Stack:
         """(R, dim): Σ factor·gradient over the samples; factors are (R, B, layers)."""
         parts = []
         for place, (a, delta) in enumerate(zip(taps.inputs, taps.deltas, strict=True)):
-            scaled = (delta * factors[:, :, place, None, None]).flatten(1, 2)
-            parts.append(torch.bmm(scaled.transpose(1, 2), a.flatten(1, 2)).flatten(1))
+            scaled = delta * factors[:, :, place, None, None]
+            if a.shape[2] == 1:
+                product = torch.bmm(scaled.flatten(1, 2).transpose(1, 2), a.flatten(1, 2))
+            else:
+                # One product over samples and places at once is long and thin: cuBLAS takes thirty
+                # times as long for it as for a product a sample.
+                product = (scaled.transpose(2, 3) @ a).sum(1)
+            parts.append(product.flatten(1))
             if self.biases[place] is not None:
-                parts.append(scaled.sum(1))
+                parts.append(scaled.sum((1, 2)))
         return torch.cat(parts, 1)
 
     def per_sample(self, taps: Taps) -> list[Tensor]:

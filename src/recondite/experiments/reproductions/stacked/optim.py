@@ -25,9 +25,11 @@ class Optimizer:
     ) -> None:
         if kind not in ("sgd", "adam", "adamw"):
             raise ValueError(f"optimizer must be sgd, adam or adamw, got {kind!r}")
-        self.kind, self.momentum, self.step_count = kind, momentum, 0
+        self.kind, self.momentum = kind, momentum
         self.parameters = parameters
         runs, device = len(parameters[0]), parameters[0].device
+        # Steps done: on the device, so that a recorded step can count.
+        self.count = torch.zeros((), device=device, dtype=torch.float64)
         self.sizes = [p[0].numel() for p in parameters]
         self.rate = torch.as_tensor(rate, device=device).expand(runs)[:, None].float()
         self.decay = torch.as_tensor(decay, device=device).expand(runs)[:, None].float()
@@ -40,7 +42,7 @@ class Optimizer:
     @torch.no_grad()
     def step(self, gradient: Tensor) -> None:
         """Moves the weights by a joined gradient (R, dim)."""
-        self.step_count += 1
+        self.count += 1
         flat = self.flat
         if self.kind == "adamw" and self.decays:
             flat.mul_(1.0 - self.rate * self.decay)
@@ -55,8 +57,10 @@ class Optimizer:
         else:
             self.first.lerp_(gradient, 0.1)
             self.second.mul_(0.999).addcmul_(gradient, gradient, value=0.001)
-            root = (self.second.sqrt() / (1 - 0.999**self.step_count) ** 0.5).add_(1e-8)
-            flat.sub_(self.rate / (1 - 0.9**self.step_count) * self.first / root)
+            grown_first = (1 - 0.9**self.count).float()
+            grown_second = (1 - 0.999**self.count).sqrt().float()
+            root = (self.second.sqrt() / grown_second).add_(1e-8)
+            flat.sub_(self.rate / grown_first * self.first / root)
         pieces = torch.split(flat, self.sizes, 1)
         for parameter, piece in zip(self.parameters, pieces, strict=True):
             parameter.copy_(piece.view_as(parameter))

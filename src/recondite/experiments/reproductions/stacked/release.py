@@ -21,6 +21,7 @@ from recondite.numerics.sphere import cosines
 __all__ = ["Release", "Releaser"]
 
 KINDS = ("none", "clip", "gaussian", "vmf", "directional")
+_NUMBERS = 1 << 28  # entries of per-sample gradients at once: 1 GiB, and as much for each temporary
 CLIPPING = ("none", "flat", "per-layer", "scale", "psac")
 
 
@@ -95,7 +96,8 @@ class Releaser:
             blocks, weights = next(iter(chosen))
             kappas = [r.value for r in self.releases]
             self._partition = Partition(stack, kappas, blocks, weights, generator)
-        self.step = 0
+        # Releases done: on the device, so that a recorded step can count.
+        self.step = torch.zeros(1, device=stack.device, dtype=torch.long)
 
     def _column(self, values: Sequence[float]) -> Tensor:
         return torch.tensor(values, device=self.stack.device)[:, None]
@@ -141,8 +143,7 @@ class Releaser:
     def __call__(self, taps: Taps, mask: Tensor) -> Tensor:
         """The released gradients of all runs."""
         if self._partition is not None:
-            total = self._partition(self.stack.per_sample(taps), mask)
-            return total / self.batch
+            return self._directional(self._partition, taps, mask) / self.batch
         average = self.stack.weighted_sum(taps, self.factors(taps, mask))
         # Without a defence the loss is averaged over the records that are there.
         count = mask.sum(1, keepdim=True).clamp(min=1.0)
@@ -157,6 +158,24 @@ class Releaser:
             average[self.on_turned] = self._turn(average[self.on_turned])
         self.step += 1
         return average
+
+    def _directional(self, partition: Partition, taps: Taps, mask: Tensor) -> Tensor:
+        """Sum of the records' noised gradients, as many at a time as memory holds."""
+        total = torch.zeros((self.stack.runs, self.stack.dim), device=mask.device)
+        count = max(1, _NUMBERS // total.numel())
+        flipped = partition.single and partition.clipped
+        for start in range(0, mask.shape[1], count):
+            some, taken = taps.samples(start, start + count), mask[:, start : start + count]
+            if flipped:
+                total += partition.flipped(self.stack, some, self._clipped(some, taken))
+            else:
+                total += partition(self.stack.per_sample(some), taken)
+        return total
+
+    def _clipped(self, taps: Taps, mask: Tensor) -> Tensor:
+        """(R, B): what clips each sample's gradient to length 1."""
+        norms = self.stack.squared_norms(taps).sum(-1).sqrt()
+        return mask * torch.where(norms > 1.0, 1.0 / norms, torch.ones_like(norms))
 
     def factors(self, taps: Taps, mask: Tensor) -> Tensor:
         """(R, B, layers): what each sample's gradient is multiplied by."""
@@ -193,8 +212,8 @@ class Releaser:
         along = (noise * unit).sum(1, keepdim=True)
         tangent = noise - along * unit
         tangent /= tangent.norm(dim=1, keepdim=True)
-        t = self.cosine[:, self.step, None]
-        s = self.sine[:, self.step, None]
+        t = self.cosine.index_select(1, self.step)
+        s = self.sine.index_select(1, self.step)
         return torch.where(norms > 0, t * unit + s * tangent, tangent)
 
 

@@ -7,19 +7,32 @@ from collections.abc import Sequence
 from typing import Any
 
 from recondite.experiments.reproductions.printed import channel as tan
-from recondite.experiments.reproductions.tables.cells import Cell, Verdict, mean
+from recondite.experiments.reproductions.tables.cells import Cell, mean, spread
 from recondite.metrics.defence import improvement_membership, improvement_reconstruction
 
 __all__ = [
-    "beta_weights", "by_capacity", "by_rounds", "compression", "embedding", "faces", "networks",
-    "networks_inversion", "planes", "times", "verdicts",
+    "beta_weights", "by_capacity", "by_rounds", "compression", "embedding", "faces", "improvements",
+    "networks", "networks_inversion", "planes", "times", "without_small",
 ]  # fmt: skip
 
 Rows = Sequence[dict[str, Any]]
+_NATURAL, _WIDE = (50.0, 100.0, 200.0, 300.0), (500.0, 800.0, 1000.0, 1500.0)
+_DATA = ("fashion-mnist", "cifar10")
 
 
 def _name(row: dict[str, Any]) -> str:
     return str(row["defence"]) + (f" {row['value']:g}" if row["value"] else "")
+
+
+def without_small(rows: Rows) -> list[dict[str, Any]]:
+    """Rows without those of a small run that a run in full has too."""
+    keys = ("data", "model", "defence", "value", "noise", "attack")
+
+    def key(row: dict[str, Any]) -> tuple[Any, ...]:
+        return tuple(row.get(name) for name in keys)
+
+    full = {key(row) for row in rows if "small run" not in (row.get("run") or "")}
+    return [r for r in rows if "small run" not in (r.get("run") or "") or key(r) not in full]
 
 
 def times(rows: Rows) -> list[Cell]:
@@ -108,7 +121,16 @@ def by_capacity(rows: Rows, inversion: Rows = ()) -> list[Cell]:
         if row["defence"] in ("none", "natural"):
             why = _size(row) + f"; start image {row['mse_start']:.3f}"
             name = f"model inversion, {row['data']}, {_name(row)}"
-            cells.append(Cell(name, None, row["mse_inversion"], unit="MSE", why=why))
+            cells.append(
+                Cell(
+                    name,
+                    None,
+                    row["mse_inversion"],
+                    spread(row.get("mse_inversion_seeds", [])),
+                    unit="MSE",
+                    why=why,
+                )
+            )
     for row in inversion:
         if row["defence"] in ("none", "natural") and row.get("total_variation", 1e-4) == 1e-4:
             name = f"gradient inversion, {row['data']}, {_name(row)}"
@@ -118,6 +140,8 @@ def by_capacity(rows: Rows, inversion: Rows = ()) -> list[Cell]:
 
 def _size(row: dict[str, Any]) -> str:
     size = f"{row['members']:,} records, {row['steps']:,} steps of {row['batch']}"
+    size += f", {row['seeds']} seeds" if row.get("seeds", 1) > 1 else ""
+    size += f"; {row['cut']}" if row.get("cut") else ""
     return f"{row['run']}: {size}" if row.get("run") else size
 
 
@@ -149,7 +173,8 @@ def planes(rows: Rows) -> list[Cell]:
     """Figures 15 and 16: improvements against membership and model inversion, and accuracy."""
     cells = []
     for row in improvements(rows):
-        name, why = f"{row['data']}, {_name(row)}", f"accuracy {100 * mean(row['accuracy']):.1f} %"
+        name = f"{row['data']}, {_name(row)}"
+        why = f"accuracy {100 * mean(row['accuracy']):.1f} %, area {row['auc']:.3f}"
         if row.get("run"):
             why += f"; {row['run']}"
         cells.append(Cell(f"{name}: IMP_MIA", None, row["imp_mia"], unit="share", why=why))
@@ -173,14 +198,30 @@ def embedding(rows: Rows) -> list[Cell]:
 
 
 def networks(rows: Rows) -> list[Cell]:
-    """Figure 9's other networks."""
+    """Figure 9's other networks: every setting of the paper, run or not."""
+    at = {(r["model"], r["data"], r["defence"], r["value"]): r for r in rows}
+    wanted = [("none", 0.0), *(("natural", kappa) for kappa in _NATURAL)]
+    wanted += [(kind, kappa) for kind in ("white", "personalized-paper") for kappa in _WIDE]
+    places = [(model, data) for model in list(tan.TABLE_2)[1:] for data in _DATA]
     cells = []
-    for row in rows:
-        size = f"{row['steps']:,} steps of {row['batch']}"
-        why = f"{row['run']}: {size}" if row.get("run") else size
-        name = f"{row['model']}, {row['data']}, {_name(row)}"
-        cells.append(Cell(name, None, 100 * mean(row["accuracy"]), unit="accuracy", why=why))
+    for model, data in places:
+        for kind, kappa in wanted:
+            name = f"{model}, {data}, {_name({'defence': kind, 'value': kappa})}"
+            row = at.get((model, data, kind, kappa))
+            ours = None if row is None else 100 * mean(row["accuracy"])
+            why = "" if row is None else _trained(row)
+            cells.append(Cell(name, None, ours, unit="accuracy", why=why))
     return cells
+
+
+def _trained(row: dict[str, Any]) -> str:
+    why = f"{row['steps']:,} steps of {row['batch']}"
+    if row.get("run"):
+        why = f"{row['run']}: {why}"
+    if row.get("rate", 0.001) != 0.001:
+        why += f"; Adam {row['rate']:g}, since it does not learn with 0.001"
+    why += "; TF32" if "TF32" in row.get("precision", "") else ""
+    return why + (f"; {row['cut']}" if row.get("cut") else "")
 
 
 def networks_inversion(rows: Rows) -> list[Cell]:
@@ -192,70 +233,9 @@ def networks_inversion(rows: Rows) -> list[Cell]:
         kind = channel if kappa else "none"
         row = next((r for r in rows if (r["model"], r["defence"], r["value"])
                     == (model, kind, kappa)), None)  # fmt: skip
-        why = "" if row is None else f"{row['images']} images, {row['iterations']} iterations"
+        why = "" if row is None else f"{row['images']} images, {row['iterations']:,} iterations"
         if row is not None and row.get("run"):
             why = f"{row['run']}: {why}"
         ours = None if row is None else row["mse_scaled"]
         cells.append(Cell(f"{model}, {kind} {kappa:g}", known, ours, unit="MSE", why=why))
     return cells
-
-
-def verdicts(defence: Rows, embedded: Rows, timed: Rows, drawn: Rows) -> list[Verdict]:
-    """What became of the claims behind these figures."""
-    out = []
-    note = next((f"; {r['run']}" for r in defence if r.get("run")), "")
-    one = [r for r in defence if r["defence"] == "natural"]
-    if one:
-        errors = [r["mse_inversion"] for r in sorted(one, key=lambda r: r["value"])]
-        said = " → ".join(f"{e:.3f}" for e in errors) + f" by rising κ{note}"
-        said += f"; the image the attack starts from is already at {one[0]['mse_start']:.3f}"
-        stands = "stands" if errors == sorted(errors, reverse=True) else "not seen"
-        if stands != "stands" and errors[-1] < errors[0]:
-            stands = "in part"
-        out.append(Verdict("Model inversion gets closer as κ rises (Figure 10).", stands, said))
-        last = max(one, key=lambda r: r["value"])
-        steps = list(last["by_steps"].values())
-        said = (
-            " → ".join(f"{e:.3f}" for e in steps) + f" by rising n at κ = {last['value']:g}{note}"
-        )
-        stands = "stands" if steps[-1] < steps[0] else "not seen"
-        out.append(Verdict("Model inversion gets closer as n rises (Figure 13).", stands, said))
-        gains = improvements(defence)
-        private = [r for r in gains if r["defence"].startswith("dp-")]
-        ours = [r for r in gains if not r["defence"].startswith("dp-")]
-        if private and ours:
-            parts = []
-            for key, label in (("imp_mia", "IMP_MIA"), ("imp_dra", "IMP_DRA")):
-                a = max(r[key] for r in private)
-                b = max(r[key] for r in ours)
-                parts.append((a, b, f"best {label}: DP {a:.2f}, channels {b:.2f}"))
-            right = (parts[0][0] >= parts[0][1]) + (parts[1][1] >= parts[1][0])
-            stands = ("falls", "in part", "stands")[right]
-            said = "; ".join(part[2] for part in parts) + note
-            claim = "DP is better against membership, channels against reconstruction (Figure 16)."
-            out.append(Verdict(claim, stands, said))
-    made = [r for r in embedded if r["defence"] == "embedding" and r["value"]]
-    if made:
-        exact = all(abs(r["capacity"] / r["value"] - 1) < 1e-3 for r in made)
-        scores = [100 * mean(r["accuracy"]) for r in made]
-        pixels = [100 * mean(r["accuracy"]) for r in embedded
-                  if r["defence"] == "pixels" and r["value"]]  # fmt: skip
-        said = (f"the fitted channel tells κ nats {'exactly' if exact else 'nearly'}; at κ = "
-                f"{made[0]['value']:g} accuracy is {scores[0]:.1f} % on embeddings and "
-                f"{pixels[0]:.1f} % on pixels")  # fmt: skip
-        said += f"; {made[0]['run']}" if made[0].get("run") else ""
-        out.append(Verdict(tan.CLAIMS["embedding"], "stands" if exact else "falls", said))
-    if timed:
-        ratios = [(r["model"], r["seconds_dp"] / r["seconds_sgd"],
-                   r["seconds_data"] / r["seconds_sgd"]) for r in timed]  # fmt: skip
-        said = "; ".join(f"{m}: DP-SGD ×{a:.1f}, noise on data ×{b:.2f}" for m, a, b in ratios)
-        stands = "stands" if all(a > b for _, a, b in ratios) else "in part"
-        said += f"; {timed[0]['run']}" if timed[0].get("run") else ""
-        out.append(Verdict(tan.CLAIMS["cost"], stands, said))
-    eyes = [r for r in drawn if r["defence"] == "personalized-paper"]
-    if eyes:
-        least = min(r["mse_eyes"] / r["mse_rest"] for r in eyes)
-        said = f"noise power around the eyes at least {least:.0f} times the rest's (LFW for CelebA)"
-        claim = "The Personalized channel hides the eyes (Figures 5 and 17)."
-        out.append(Verdict(claim, "stands" if least > 10 else "falls", said))
-    return out

@@ -9,7 +9,7 @@ from recondite.experiments.reproductions.printed import compare as biswas
 from recondite.experiments.reproductions.printed import dirdp
 from recondite.experiments.reproductions.tables.cells import Cell, mean
 
-__all__ = ["noise_size", "undefended"]
+__all__ = ["noise_size", "readings"]
 
 Rows = Sequence[dict[str, Any]]
 
@@ -31,16 +31,22 @@ def noise_size(rows: Rows) -> list[Cell]:
     return cells
 
 
-def undefended(rows: Rows) -> list[Cell]:
-    """Table 2 without defence: what changes the accuracy, and by how much."""
-    cells = []
+def readings(rows: Rows) -> list[Cell]:
+    """Table 2's undefended and Gaussian cells by the network that is meant, the best fit first."""
+    found: dict[tuple[str, str, str], dict[float, float]] = {}
     for row in rows:
-        model = "mlp2" if row["model"] == "mlp2" else "lenet"
-        known = dirdp.TABLE_2[model, "none", 0.0, row["data"]]
-        change = row.get("change") or f"pixels {row['pixels']}"
-        why = f"{row['records']:,} records, {row['epochs']} epochs"
-        if row.get("run"):
-            why = f"{row['run']}: {why}"
-        name = f"{row['model']}, {row['data']}, {change}"
-        cells.append(Cell(name, known, 100 * mean(row["accuracy"]), unit="accuracy", why=why))
-    return cells
+        key = row["model"], row["data"], row["network"]
+        found.setdefault(key, {})[row["epsilon"] or 0.0] = 100 * mean(row["accuracy"])
+    cells = []
+    for (model, data, network), ours in found.items():
+        known = {
+            e: dirdp.TABLE_2[model, "gaussian" if e else "none", e, data] for e in sorted(ours)
+        }
+        gap = max(abs(ours[e] - known[e]) for e in known)
+        said = ", ".join(f"{ours[e]:.1f} ({known[e]:.1f})" for e in known if e)
+        why = f"ε = 0.8, 3, 50: {said}; largest gap {gap:.1f}"
+        name = f"{data}, {network.replace('/', ', ')}"
+        cells.append(
+            (model, data, gap, Cell(name, known[0.0], ours[0.0], unit="accuracy", why=why))
+        )
+    return [cell for *_, cell in sorted(cells, key=lambda entry: entry[:3])]
