@@ -15,7 +15,7 @@ from recondite.numerics.normals import fill_normal, fresh_words
 
 __all__ = ["DrawnAhead"]
 
-_MOST = 1 << 23  # numbers to hold ready: 32 MB
+_MOST = 1 << 23  # numbers to hold ready: 32 MB in single precision
 _pools: dict[int, ThreadPoolExecutor] = {}
 
 

@@ -25,6 +25,7 @@ JOBS = {
     "dirdp-puzzle": ("dirdp", "puzzle"),
     "dirdp-variants": ("dirdp_variants", "sweep"),
     "dirdp-louder": ("dirdp_variants", "louder"),
+    "dirdp-moved": ("dirdp_variants", "moved"),
     "dirdp-iga": ("dirdp_attacks", "table_4"),
     "dirdp-v1-attacks": ("dirdp_attacks", "early"),
     "dirdp-membership": ("membership", "table_3"),
