@@ -507,7 +507,12 @@ def dirdp_page() -> None:
         "## Again",
         "`recondite reproduce dirdp/table-2 --device cuda` and so on. Rows:\n\n"
         + sources(
-            "dirdp-accuracy", "dirdp-variants", "dirdp-louder", "dirdp-puzzle", "dirdp-iga", "dirdp-membership"
+            "dirdp-accuracy",
+            "dirdp-variants",
+            "dirdp-louder",
+            "dirdp-puzzle",
+            "dirdp-iga",
+            "dirdp-membership",
         ),
     ]
     write("dirdp", parts)
@@ -539,7 +544,7 @@ def _readings_text(louder: list[Any], sweep: list[Any], moved: list[Any]) -> str
     return (
         "The paper says neither which activation and widths its networks have nor how CIFAR-10's noise was made. What was tested (up to 33 networks on "
         "each data set, at the end of this page); the networks were picked after seeing the numbers, so that cells agree is no evidence for them:\n\n"
-        "- **LeNet \"the original\"**: with tanh and average pooling Fashion-MNIST and the undefended CIFAR-10 cell are within 3 points; with ReLU and max pooling CIFAR-10 is 9 points too good.\n"
+        '- **LeNet "the original"**: with tanh and average pooling Fashion-MNIST and the undefended CIFAR-10 cell are within 3 points; with ReLU and max pooling CIFAR-10 is 9 points too good.\n'
         "- **MLP**: with tanh and 50 and 15 hidden units (the widths of the same authors' paper of 2025) all cells but CIFAR-10's under noise are within 3 points. Single data sets have "
         "nearer ones (tanh with 64 units on Fashion-MNIST, tanh with 1,024 on CIFAR-10, sigmoid with 256 on LFW).\n"
         f"- **MLP on LFW**: by Adam, as printed, Top-10 is {_range(sweep, 'adam')} %; by SGD with the printed momentum of 0.9, which Adam does not have, it is 15.8 % (printed 15.6).\n"
@@ -583,7 +588,12 @@ def _range(sweep: list[Any], optimizer: str) -> str:
 
 def _vmf_text(accuracy: list[Any]) -> str:
     said = []
-    for model, data in (("mlp2", "fashion-mnist"), ("mlp2", "cifar10"), ("lenet", "cifar10"), ("lenet", "fashion-mnist")):
+    for model, data in (
+        ("mlp2", "fashion-mnist"),
+        ("mlp2", "cifar10"),
+        ("lenet", "cifar10"),
+        ("lenet", "fashion-mnist"),
+    ):
         pairs = [
             (100 * mean(r["accuracy"]), dirdp.TABLE_2[model, "vmf", r["value"], data])
             for r in accuracy
@@ -629,7 +639,11 @@ def _dirdp_claims(trained: list[Any], images: list[Any]) -> list[Any]:
     near = []
     for row in trained:
         known = dirdp.TABLE_2.get(("lenet", "vmf", row["value"], "cifar10"))
-        same = (row.get("model"), row["data"], row["defence"]) == ("lenet", "cifar10", "directional")
+        same = (row.get("model"), row["data"], row["defence"]) == (
+            "lenet",
+            "cifar10",
+            "directional",
+        )
         if known is not None and same:
             gap = abs(100 * mean(row["accuracy"]) - known)
             near.append((gap, row["blocks"], row["weights"], row["value"]))

@@ -96,7 +96,7 @@ def choice(name: str, value: T, options: tuple[T, ...]) -> T:
 
 def device(value: Any) -> str:
     """Returns the name of a device that torch has here, such as cpu or cuda."""
-    import torch  # noqa: PLC0415  (accounting works without it)
+    import torch  # accounting works without it
 
     try:
         kind = torch.device(value).type

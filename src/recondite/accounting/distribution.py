@@ -73,7 +73,7 @@ def discounted_tail(masses: Array, interval: float) -> Array:
     block = max(1, int(300.0 / interval))
     if block < 64:
         # A coarse grid: the recursion itself is quicker than many small blocks.
-        from scipy.signal import lfilter  # noqa: PLC0415  (slow to import, rarely needed)
+        from scipy.signal import lfilter  # slow to import, rarely needed
 
         found: Array = lfilter([1.0], [1.0, -math.exp(-interval)], masses[::-1])[::-1]
         return found

@@ -34,8 +34,8 @@ GRADIENT: dict[str, type[GradientAttack]] = {
 
 def classes() -> dict[str, type[Any]]:
     """Every attack, by name."""
-    from recondite.attacks.inversion import ModelInversion  # noqa: PLC0415
-    from recondite.attacks.membership import ATTACKS  # noqa: PLC0415
+    from recondite.attacks.inversion import ModelInversion
+    from recondite.attacks.membership import ATTACKS
 
     return {**GRADIENT, ModelInversion.name: ModelInversion, **ATTACKS}
 

@@ -49,7 +49,7 @@ class Decomposition:
 
 def covariance(records: CentredRecords) -> FloatArray:
     """Returns the d×d sample covariance, by symmetric rank-k updates."""
-    from scipy.linalg.blas import dsyrk  # noqa: PLC0415  (heavy)
+    from scipy.linalg.blas import dsyrk  # heavy
 
     count, dim = records.rows.shape
     matrix = np.zeros((dim, dim), order="F")
@@ -61,8 +61,8 @@ def covariance(records: CentredRecords) -> FloatArray:
 
 def gram(records: CentredRecords) -> Decomposition:
     """Returns the spectrum by the n×n Gram matrix of the centred records."""
-    from scipy import linalg  # noqa: PLC0415  (heavy)
-    from scipy.linalg.blas import dsyrk  # noqa: PLC0415  (heavy)
+    from scipy import linalg  # heavy
+    from scipy.linalg.blas import dsyrk  # heavy
 
     count, dim = records.rows.shape
     matrix = np.zeros((count, count), order="F")
@@ -90,8 +90,8 @@ def gram(records: CentredRecords) -> Decomposition:
 
 def gram_vectors(records: CentredRecords, eigenvalues: FloatArray, left: FloatArray) -> FloatArray:
     """Returns the (d, k) orthonormal eigenvectors that belong to those of a Gram matrix."""
-    from scipy import linalg  # noqa: PLC0415  (heavy)
-    from scipy.linalg.blas import dsyrk, dtrsm  # noqa: PLC0415  (heavy)
+    from scipy import linalg  # heavy
+    from scipy.linalg.blas import dsyrk, dtrsm  # heavy
 
     count, dim = records.rows.shape
     vectors = np.empty((dim, eigenvalues.size))
@@ -116,7 +116,7 @@ def sketch(records: CentredRecords, rank: int) -> Decomposition:
     the whole. Only ``discarded_bound`` is probabilistic (it fails with probability 2^-34).
     The sketch is no privacy noise: its seed is fixed, so that a fit can be repeated.
     """
-    from scipy import linalg  # noqa: PLC0415  (heavy)
+    from scipy import linalg  # heavy
 
     count, dim = records.rows.shape
     rng = np.random.default_rng(0)
@@ -146,7 +146,7 @@ def _mirrored(lower: FloatArray, divisor: int) -> FloatArray:
 
 
 def _orthonormal(matrix: FloatArray) -> FloatArray:
-    from scipy import linalg  # noqa: PLC0415  (heavy)
+    from scipy import linalg  # heavy
 
     return np.ascontiguousarray(linalg.qr(matrix, mode="economic", check_finite=False)[0])
 

@@ -99,7 +99,7 @@ def stacked(values: list[Any]) -> Any:
     if len({(type(value), value.dtype, tuple(value.shape)) for value in values}) > 1:
         raise ValueError("records must be of equal shape and type")
     if is_tensor(values[0]):
-        import torch  # noqa: PLC0415  (only where tensors came in)
+        import torch  # only where tensors came in
 
         batch = torch.stack(values).detach()
         as_numbers(batch)
@@ -129,7 +129,7 @@ def rows_at(batch: Any, places: NDArray[np.int64]) -> Any:
     """Returns a copy of some rows of an array or tensor."""
     if not is_tensor(batch):
         return batch[places]
-    import torch  # noqa: PLC0415  (only where tensors came in)
+    import torch  # only where tensors came in
 
     return batch.index_select(0, torch.from_numpy(places).to(batch.device))
 
@@ -140,7 +140,7 @@ def add_noise(batch: Any, noise: NDArray[Any]) -> Any:
     if math.prod(shape[1:]) != noise.shape[1]:
         raise ValueError(f"records must have {noise.shape[1]} features each, got {shape[1:]}")
     if is_tensor(batch):
-        import torch  # noqa: PLC0415  (only where tensors came in)
+        import torch  # only where tensors came in
 
         batch += torch.from_numpy(np.ascontiguousarray(noise)).reshape(shape).to(batch)
     else:

@@ -64,7 +64,7 @@ def _batches(data: Any, size: int) -> Iterator[Any]:
     for start in range(0, len(data), size):
         items = [_record(data[i]) for i in range(start, min(start + size, len(data)))]
         if is_torch(items[0]) and hasattr(items[0], "detach"):
-            import torch  # noqa: PLC0415  (only where tensors came in)
+            import torch  # only where tensors came in
 
             yield torch.stack(items)
         else:
@@ -76,7 +76,7 @@ def _batches(data: Any, size: int) -> Iterator[Any]:
 
 def _no_gradients(batch: Any) -> contextlib.AbstractContextManager[Any]:
     if is_torch(batch):
-        import torch  # noqa: PLC0415  (only where tensors came in)
+        import torch  # only where tensors came in
 
         return torch.no_grad()
     return contextlib.nullcontext()

@@ -42,8 +42,8 @@ def local_epsilon(mu: float, delta: float) -> float:
     """Returns ε(δ) of N(0, 1) against N(μ, 1): an upper bound, tight up to μ = 20."""
     target = check.probability("delta", delta)
     if mu <= _TIGHT:
-        from recondite.accounting import Poisson, epsilon  # noqa: PLC0415  (heavy)
-        from recondite.mechanisms import Gaussian  # noqa: PLC0415
+        from recondite.accounting import Poisson, epsilon  # heavy
+        from recondite.mechanisms import Gaussian
 
         return epsilon(Gaussian(noise_multiplier=1 / mu), Poisson(rate=1.0, steps=1), target)
     # δ(ε) = Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ) is at most its first term.

@@ -151,7 +151,7 @@ class Noise:
         return out
 
     def _added_to_tensor(self, records: Any, rng: Any) -> Any:
-        import torch  # noqa: PLC0415  (only where tensors came in)
+        import torch  # only where tensors came in
 
         if records.is_complex():
             raise ValueError(f"records must hold real numbers, got {records.dtype}")
@@ -206,7 +206,7 @@ def _checked(rng: Any) -> Any:
 def _standard_normal(shape: tuple[int, int], rng: Any) -> FloatArray:
     if isinstance(rng, np.random.Generator):
         return rng.standard_normal(shape)
-    import torch  # noqa: PLC0415  (the caller holds a torch generator)
+    import torch  # the caller holds a torch generator
 
     drawn = torch.randn(shape, generator=rng, dtype=torch.float64, device=rng.device)
     return np.asarray(drawn.cpu().numpy())
@@ -217,7 +217,7 @@ def _fresh_generator(device: Any) -> Any:
     if device.type == "cpu":
         # torch seeds its CPU generator with 32 bits, few enough to try them all; NumPy's has 128.
         return np.random.default_rng()
-    import torch  # noqa: PLC0415  (only where tensors came in)
+    import torch  # only where tensors came in
 
     generator = torch.Generator(device=device)
     generator.manual_seed(secrets.randbits(63))

@@ -163,7 +163,7 @@ def _paper_bound(
     M(Σ + σB)Mᵀ with M the inverse of the unit Cholesky factor of Σ (det M = 1), whose diagonal
     is u_i + σk_i. Any unit triangular M serves, so a singular Σ may be lifted a little to get one.
     """
-    from scipy import linalg  # noqa: PLC0415  (heavy)
+    from scipy import linalg  # heavy
 
     diagonal = np.diag(covariance) / beta
     mean = float(np.trace(covariance)) / len(beta)

@@ -153,7 +153,7 @@ class Spectrum:
         tolerance: float | None = None,
         vectors: bool = False,
     ) -> Spectrum:
-        from scipy import linalg  # noqa: PLC0415  (heavy)
+        from scipy import linalg  # heavy
 
         basis = None
         if vectors:
@@ -214,7 +214,7 @@ class Spectrum:
     def eigenvectors(self) -> FloatArray:
         """The (dim, rank) orthonormal eigenvectors, computed when first asked for."""
         if self._matrix is not None:
-            from scipy import linalg  # noqa: PLC0415  (heavy)
+            from scipy import linalg  # heavy
 
             vectors = linalg.eigh(self._matrix, driver="evd", check_finite=False)[1]
             return np.ascontiguousarray(vectors[:, ::-1])

@@ -21,7 +21,7 @@ def _file(folder: Path, split: str) -> Path:
 
 
 def _scipy(path: Path, function: str, **options: Any) -> Any:
-    import scipy.io  # noqa: PLC0415  (slow, and only here)
+    import scipy.io  # slow, and only here
 
     try:
         return getattr(scipy.io, function)(path, **options)

@@ -23,14 +23,14 @@ AUDIT_OPTIONS = ("runs", "steps", "delta", "confidence")
 
 def names() -> tuple[str, ...]:
     """Every attack that a study can name."""
-    from recondite.attacks import registry  # noqa: PLC0415  (imports torch)
+    from recondite.attacks import registry  # imports torch
 
     return (*(name for name in registry.names() if name not in _ELSEWHERE), AUDIT)
 
 
 def build(name: str, options: dict[str, Any]) -> Any:
     """The attack, its options checked."""
-    from recondite.attacks import registry  # noqa: PLC0415
+    from recondite.attacks import registry
 
     plain = {key: tuple(v) if isinstance(v, list) else v for key, v in options.items()}
     return registry.build(name, **plain)

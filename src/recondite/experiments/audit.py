@@ -21,7 +21,7 @@ def audit(trained: Trained, attack: dict[str, Any]) -> dict[str, Any]:
     The claim is for the audit's own small run, at the audit's δ: see
     :func:`recondite.training.canary.audit_training`.
     """
-    from recondite.training.canary import audit_training  # noqa: PLC0415
+    from recondite.training.canary import audit_training
 
     mechanism: Mechanism = trained.plan.mechanism
     own = trained.task["model_facts"]["parameters"]

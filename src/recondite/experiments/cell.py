@@ -172,7 +172,7 @@ def _train(task: dict[str, Any], said: Callable[[str, float], None]) -> Trained:
 
 def _bare(planned: Plan, records: Any, model: nn.Module) -> nn.Module:
     """The network without what the engine put into it: attacks copy it, and change its copies."""
-    from recondite.training.setup import build_model  # noqa: PLC0415
+    from recondite.training.setup import build_model
 
     own = build_model(planned, records)
     own.load_state_dict(model.state_dict())
@@ -182,8 +182,8 @@ def _bare(planned: Plan, records: Any, model: nn.Module) -> nn.Module:
 def _resumed(
     kept: Path | None, planned: Plan, task: dict[str, Any]
 ) -> tuple[nn.Module, dict[str, Any]] | None:
-    from recondite.models import load_weights  # noqa: PLC0415
-    from recondite.training.setup import build_model, load_records  # noqa: PLC0415
+    from recondite.models import load_weights
+    from recondite.training.setup import build_model, load_records
 
     if kept is None or not (kept / "record.json").is_file():
         return None
@@ -196,7 +196,7 @@ def _resumed(
 
 
 def _keep(kept: Path | None, record: dict[str, Any], model: nn.Module) -> None:
-    from recondite.models import save_weights  # noqa: PLC0415
+    from recondite.models import save_weights
 
     # On another machine of a cluster the run's folder may not be there.
     if kept is None or not kept.parents[1].is_dir():

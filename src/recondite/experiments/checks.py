@@ -174,7 +174,7 @@ def _channel(settings: dict[str, Any], place: Place, found: Facts | None) -> Ite
     beta = settings.get("beta")
     if beta is None or isinstance(beta, str):
         return
-    from recondite.channels.registry import rectangle_weights  # noqa: PLC0415
+    from recondite.channels.registry import rectangle_weights
 
     try:
         rectangle_weights((1, 512, 512) if found is None else found.shape, **beta)
@@ -215,7 +215,7 @@ def _options(attack: Attack, place: Place) -> Iterator[Mistake]:
             yield Mistake((*place, "prior"), "must be public: fitted on other held-out records")
         made = attackers.build(attack.name, given)
         if attack.threat is not None:
-            from recondite.attacks.knowledge import threat  # noqa: PLC0415
+            from recondite.attacks.knowledge import threat
 
             threat(attack.threat).check(made)
     except (TypeError, ValueError) as error:
@@ -224,8 +224,8 @@ def _options(attack: Attack, place: Place) -> Iterator[Mistake]:
 
 def _training(study: Study, found: Facts | None) -> Iterator[Mistake]:
     """A plan of each defence, whose own checks know what does not go together."""
-    from recondite.mechanisms import NoNoise  # noqa: PLC0415
-    from recondite.training.plan import Plan  # noqa: PLC0415
+    from recondite.mechanisms import NoNoise
+    from recondite.training.plan import Plan
 
     parts: list[tuple[Place, dict[str, Any]]] = [(("training",), {})]
     parts += [

@@ -57,7 +57,7 @@ class Kind:
 
 def kinds() -> dict[str, Kind]:
     """Every defence by name; mechanisms of other packages with them."""
-    from recondite.channels.registry import CHANNELS  # noqa: PLC0415
+    from recondite.channels.registry import CHANNELS
 
     found = {"none": Kind("none", None, private=False), "clip": Kind("clip", None, private=False)}
     for name, kind in _known().items():
@@ -83,7 +83,7 @@ def plan(common: dict[str, Any], defence: dict[str, Any], seed: int | None) -> P
       defence: Name, value, settings and training of the defence.
       seed: The repetition.
     """
-    from recondite.training.plan import Plan  # noqa: PLC0415  (imports torch)
+    from recondite.training.plan import Plan  # imports torch
 
     name, value, settings = defence["name"], defence["value"], defence["settings"]
     channel = kinds()[name].channel

@@ -94,8 +94,8 @@ def _stored(there: Mapping[str, dict[str, Any]]) -> dict[str, float]:
 
 def _trial(cell: Cell, data_dir: str | None) -> float:
     """Seconds of a training, from its first steps."""
-    from recondite.experiments.defences import plan  # noqa: PLC0415
-    from recondite.training.trainer import train  # noqa: PLC0415
+    from recondite.experiments.defences import plan
+    from recondite.training.trainer import train
 
     started: list[float] = []
     seen: list[tuple[int, int]] = []

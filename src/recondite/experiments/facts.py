@@ -63,11 +63,11 @@ def facts(
     Raises:
       ValueError: In one line, where either cannot be had.
     """
-    from recondite.data import load  # noqa: PLC0415  (imports torch)
-    from recondite.mechanisms import NoNoise  # noqa: PLC0415
-    from recondite.models import count_parameters, resolve  # noqa: PLC0415
-    from recondite.training.plan import Plan  # noqa: PLC0415
-    from recondite.training.setup import shares  # noqa: PLC0415
+    from recondite.data import load  # imports torch
+    from recondite.mechanisms import NoNoise
+    from recondite.models import count_parameters, resolve
+    from recondite.training.plan import Plan
+    from recondite.training.setup import shares
 
     plan = Plan(data=data, model=model, mechanism=NoNoise(), prepare=prepare)
     parts = [

@@ -43,8 +43,8 @@ def to_parquet(run: str | os.PathLike[str], path: str | os.PathLike[str] | None 
       path: The file; ``records.parquet`` of the run by default.
     """
     try:
-        import pandas as pd  # noqa: PLC0415
-        import pyarrow  # noqa: F401, PLC0415  (pandas writes with it)
+        import pandas as pd
+        import pyarrow  # noqa: F401  (pandas writes with it)
     except ImportError:
         raise ValueError(
             "Parquet needs pandas and pyarrow: pip install 'recondite[parquet]'"
@@ -69,7 +69,7 @@ def log_to_mlflow(
     os.environ.setdefault("MLFLOW_DISABLE_TELEMETRY", "true")
     os.environ.setdefault("DO_NOT_TRACK", "true")
     try:
-        from mlflow import MlflowClient  # noqa: PLC0415
+        from mlflow import MlflowClient
     except ImportError:
         raise ValueError("--mlflow needs MLflow: pip install 'recondite[mlflow]'") from None
     client = MlflowClient(tracking_uri=tracking_uri)

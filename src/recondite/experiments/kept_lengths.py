@@ -71,7 +71,7 @@ class KeptLengths(Mechanism):
         bounded = gradient * (self.clip_norm / norms.clamp(min=self.clip_norm))[..., None]
         if self.blocks == ELEMENTS:
             return self._signs(bounded, generator).mean(-2)
-        import torch  # noqa: PLC0415  (naming the defence must not load it)
+        import torch  # naming the defence must not load it
 
         pieces = []
         for piece in split(bounded, block_sizes(self.gradient_dim(gradient), self.blocks)):
@@ -81,7 +81,7 @@ class KeptLengths(Mechanism):
         return torch.cat(pieces, -1)
 
     def _signs(self, gradients: Any, generator: Any) -> Any:
-        import torch  # noqa: PLC0415
+        import torch
 
         source: Any = random_source(gradients, generator).generator
         uniform = torch.rand(gradients.shape, device=gradients.device, generator=source)

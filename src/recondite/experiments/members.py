@@ -24,7 +24,7 @@ def infer_members(trained: Trained, attack: dict[str, Any]) -> dict[str, Any]:
 
     Reference models are trained on the held-out records, as the model was but without a defence.
     """
-    from recondite.attacks.membership.recipe import Recipe  # noqa: PLC0415
+    from recondite.attacks.membership.recipe import Recipe
 
     plan, seed = trained.plan, trained.task["seed"]
     found = pool(plan, trained.task)
@@ -86,7 +86,7 @@ def _comparable(trained: Trained) -> bool:
 
 def _fresh(trained: Trained) -> nn.Module:
     """An untrained model of the victim's kind, of the seed that is set where it is called."""
-    from recondite.models import resolve  # noqa: PLC0415
+    from recondite.models import resolve
 
     facts = trained.task["data_facts"]
     plan = trained.plan

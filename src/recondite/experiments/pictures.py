@@ -43,8 +43,8 @@ def invert_gradients(trained: Trained, attack: dict[str, Any]) -> dict[str, Any]
     for them. Noise on gradients is drawn for a batch of the attack's size; a channel's noise is on
     the records, and the gradient is that of the noisy copy.
     """
-    from recondite.training.leaked import leaked_gradients  # noqa: PLC0415
-    from recondite.training.setup import build_model, load_records  # noqa: PLC0415
+    from recondite.training.leaked import leaked_gradients
+    from recondite.training.setup import build_model, load_records
 
     plan, seed = trained.plan, trained.task["seed"]
     records, test = load_records(plan, trained.task.get("data_dir"))
@@ -107,8 +107,8 @@ def invert_gradients(trained: Trained, attack: dict[str, Any]) -> dict[str, Any]
 
 def invert_model(trained: Trained, attack: dict[str, Any]) -> dict[str, Any]:
     """Model inversion: each class's typical image from the trained model, against its mean."""
-    from recondite.attacks.inversion import class_centres  # noqa: PLC0415
-    from recondite.experiments.pool import pool  # noqa: PLC0415
+    from recondite.attacks.inversion import class_centres
+    from recondite.experiments.pool import pool
 
     records = pool(trained.plan, trained.task)
     made = attackers.build(attack["name"], attack["options"])
@@ -141,9 +141,9 @@ def _built(trained: Trained, attack: dict[str, Any], model: nn.Module, public: T
     options = dict(attack["options"])
     if attack["name"] != attackers.ADAPTIVE:
         return attackers.build(attack["name"], options)
-    from recondite.attacks.gradient.bounded import Bounding  # noqa: PLC0415
-    from recondite.attacks.gradient.priors import GaussianPrior  # noqa: PLC0415
-    from recondite.training.leaked import configured_for  # noqa: PLC0415
+    from recondite.attacks.gradient.bounded import Bounding
+    from recondite.attacks.gradient.priors import GaussianPrior
+    from recondite.training.leaked import configured_for
 
     plan = trained.plan
     if options.pop("prior", None) is not None:
@@ -167,7 +167,7 @@ def _through_channel(trained: Trained, records: ImageSet, images: Tensor) -> Ten
     """What training would see of the victims' records."""
     if trained.plan.channel is None:
         return images
-    from recondite.training.channelled import fit_channel  # noqa: PLC0415
+    from recondite.training.channelled import fit_channel
 
     channel = fit_channel(trained.plan, records, trained.task.get("data_dir"))
     flat = images.flatten(0, 1).flatten(1).cpu().double().numpy()
@@ -177,7 +177,7 @@ def _through_channel(trained: Trained, records: ImageSet, images: Tensor) -> Ten
 
 def scored(pixels: Tensor, originals: Tensor) -> tuple[dict[str, Any], bytes]:
     """Scores of (victims, batch, c, h, w) in [0, 1], and the gallery as a compressed file."""
-    from recondite.metrics import score  # noqa: PLC0415
+    from recondite.metrics import score
 
     parts: dict[str, list[Tensor]] = {"mse": [], "psnr": [], "ssim": []}
     ordered = []

@@ -130,7 +130,7 @@ def pending(
     study: Study, run: str | os.PathLike[str], data_dir: str | None = None
 ) -> tuple[list[Cell], dict[str, dict[str, Any]]]:
     """The grid as far as it is known, and the rows that are there; nothing runs or is written."""
-    from recondite.experiments.store import read_lines  # noqa: PLC0415
+    from recondite.experiments.store import read_lines
 
     folder = Path(run)
     strengths = {row["key"]: row for row in read_lines(folder / TARGETS)}
@@ -143,7 +143,7 @@ def searches(
     study: Study, run: str | os.PathLike[str], data_dir: str | None = None
 ) -> list[tuple[Want, int]]:
     """Strengths that are still to be found, each with the most trainings that it may take."""
-    from recondite.experiments.store import read_lines  # noqa: PLC0415
+    from recondite.experiments.store import read_lines
 
     there = {row["key"] for row in read_lines(Path(run) / TARGETS)}
     return [
@@ -250,7 +250,7 @@ class _Job:
 
     def write_study(self, seconds: float | None) -> None:
         """``study.json``: what was asked, with what, when; and the keys of the rows that count."""
-        from recondite.training.record import machine  # noqa: PLC0415
+        from recondite.training.record import machine
 
         before = read_study(self.store.folder)
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")

@@ -28,13 +28,13 @@ def run_target(task: dict[str, Any], emit: Emit) -> None:
 
 def _calibrated(task: dict[str, Any]) -> dict[str, Any]:
     """The weakest noise that meets a notion: an upper bound holds at the value returned."""
-    from torch.utils.data import DataLoader  # noqa: PLC0415
+    from torch.utils.data import DataLoader
 
-    from recondite.calibration import calibrate  # noqa: PLC0415
-    from recondite.experiments.pool import pool  # noqa: PLC0415
-    from recondite.mechanisms import Setting  # noqa: PLC0415
-    from recondite.training.sampling import PrivateLoader  # noqa: PLC0415
-    from recondite.training.setup import build_model  # noqa: PLC0415
+    from recondite.calibration import calibrate
+    from recondite.experiments.pool import pool
+    from recondite.mechanisms import Setting
+    from recondite.training.sampling import PrivateLoader
+    from recondite.training.setup import build_model
 
     defence = {**task["defence"], "value": 1.0}
     planned = plan(task["common"], defence, task["seed"])
@@ -61,8 +61,8 @@ def _calibrated(task: dict[str, Any]) -> dict[str, Any]:
 
 def _search(task: dict[str, Any], emit: Emit) -> dict[str, Any]:
     """Trains at strengths between the ends, halving the distance of their logarithms."""
-    from recondite.experiments.pool import pool  # noqa: PLC0415
-    from recondite.training.trainer import train  # noqa: PLC0415
+    from recondite.experiments.pool import pool
+    from recondite.training.trainer import train
 
     options = task["options"]
     probes: list[dict[str, float]] = []

@@ -110,7 +110,7 @@ def parse(text: str, name: str) -> Source:
       text: The text.
       name: What messages call it.
     """
-    import yaml  # noqa: PLC0415
+    import yaml
 
     try:
         root = yaml.compose(text, Loader=yaml.SafeLoader)
@@ -129,7 +129,7 @@ def parse(text: str, name: str) -> Source:
 
 
 def _walk(node: Any, place: Place, lines: dict[Place, int], mistakes: list[Mistake]) -> Any:
-    import yaml  # noqa: PLC0415
+    import yaml
 
     if node is None:
         return None
@@ -150,7 +150,7 @@ def _walk(node: Any, place: Place, lines: dict[Place, int], mistakes: list[Mista
 
 
 def _scalar(node: Any) -> Any:
-    import yaml  # noqa: PLC0415
+    import yaml
 
     loader = yaml.SafeLoader("")
     try:

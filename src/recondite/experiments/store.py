@@ -136,7 +136,7 @@ def read_lines(path: str | os.PathLike[str]) -> list[Row]:
 def _parser() -> Callable[[bytes], Any]:
     """The parser of pydantic, twice as fast as Python's, where it is installed."""
     try:
-        from pydantic_core import from_json  # noqa: PLC0415
+        from pydantic_core import from_json
     except ImportError:
         return json.loads
     return from_json
@@ -187,7 +187,7 @@ def load(run: str | os.PathLike[str], *, every: bool = False) -> list[Row]:
 def _lock(handle: int, folder: Path) -> None:
     """Keeps a second writer out for as long as this process lives."""
     try:
-        import fcntl  # noqa: PLC0415
+        import fcntl
     except ImportError:  # not on this system: two writers are then the user's to avoid
         return
     try:

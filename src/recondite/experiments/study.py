@@ -187,7 +187,7 @@ def check_source(
     source: sources.Source, data_dir: str | None = None
 ) -> tuple[Study, sources.Source]:
     """A study from plain data with lines."""
-    from recondite.experiments.checks import mistakes_of  # noqa: PLC0415  (imports torch)
+    from recondite.experiments.checks import mistakes_of  # imports torch
 
     if not isinstance(source.data, dict):
         raise source.error([sources.Mistake((), "must have keys: data, model, defences")])

@@ -16,16 +16,16 @@ def run_task(task: dict[str, Any], emit: Callable[[dict[str, Any]], None]) -> No
     One thread: results then do not depend on the machine's cores, and workers do not get in each
     other's way.
     """
-    import torch  # noqa: PLC0415
+    import torch
 
     torch.set_num_threads(1)
     try:
         if task["kind"] == "cell":
-            from recondite.experiments.cell import run_cell  # noqa: PLC0415
+            from recondite.experiments.cell import run_cell
 
             run_cell(task, lambda event: emit(plain_event(event)))
         else:
-            from recondite.experiments.search import run_target  # noqa: PLC0415
+            from recondite.experiments.search import run_target
 
             run_target(task, lambda event: emit(plain_event(event)))
     except Exception as error:  # the worker lives on, and its parent is told

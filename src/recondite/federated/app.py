@@ -118,7 +118,7 @@ def _server_app() -> Any:
 
 
 def _main(grid: Any, context: Any) -> None:
-    from recondite.federated.server import federate  # noqa: PLC0415
+    from recondite.federated.server import federate
 
     federate(grid, Settings.of(context.run_config))
 

@@ -116,7 +116,7 @@ class Auditor:
         self._thread.start()
 
     def _built(self, attack: Any, steps: int) -> Any:
-        from recondite.attacks import registry  # noqa: PLC0415
+        from recondite.attacks import registry
 
         name = attack
         if name is None or name == "":
@@ -206,7 +206,7 @@ class Auditor:
 
     def _report(self) -> None:
         try:
-            from recondite.report import build  # noqa: PLC0415
+            from recondite.report import build
 
             build([self.folder], self.folder / "report.html")
         except (ValueError, ImportError) as error:

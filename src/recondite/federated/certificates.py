@@ -49,9 +49,9 @@ def issue(
       days: How long certificates are valid.
     """
     needed("cryptography", "cryptography")
-    from cryptography import x509  # noqa: PLC0415
-    from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415
-    from cryptography.hazmat.primitives.serialization import (  # noqa: PLC0415
+    from cryptography import x509
+    from cryptography.hazmat.primitives.asymmetric import ec
+    from cryptography.hazmat.primitives.serialization import (
         Encoding,
         NoEncryption,
         PrivateFormat,
@@ -85,9 +85,9 @@ def issue(
 
 
 def _certificate(name: str, key: Any, signer: Any, days: int, extensions: list[Any]) -> Any:
-    from cryptography import x509  # noqa: PLC0415
-    from cryptography.hazmat.primitives import hashes  # noqa: PLC0415
-    from cryptography.x509.oid import NameOID  # noqa: PLC0415
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes
+    from cryptography.x509.oid import NameOID
 
     def called(text: str) -> Any:
         return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
@@ -112,7 +112,7 @@ def _certificate(name: str, key: Any, signer: Any, days: int, extensions: list[A
 
 
 def _general_name(host: str) -> Any:
-    from cryptography import x509  # noqa: PLC0415
+    from cryptography import x509
 
     try:
         return x509.IPAddress(ipaddress.ip_address(host))

@@ -94,7 +94,7 @@ def simulate(
 
     server.main()(main)
 
-    from recondite.federated.app import client_app  # noqa: PLC0415
+    from recondite.federated.app import client_app
 
     logger = logging.getLogger("flwr")
     level = logger.level

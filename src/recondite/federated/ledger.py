@@ -78,7 +78,7 @@ class ReleaseLedger:
         descriptor = os.open(self.folder / ".lock", os.O_WRONLY | os.O_CREAT, 0o600)
         try:
             if os.name == "posix":
-                import fcntl  # noqa: PLC0415
+                import fcntl
 
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
             yield
@@ -162,7 +162,7 @@ class MemoryLedger:
         return dict(records[_CONFIG]) if _CONFIG in records else {}
 
     def _put(self, values: dict[str, Any]) -> None:
-        from recondite.federated.flower import flower  # noqa: PLC0415
+        from recondite.federated.flower import flower
 
         self._state.config_records[_CONFIG] = flower().ConfigRecord(values)
 

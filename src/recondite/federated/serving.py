@@ -104,7 +104,7 @@ _SERVING: ContextVar[Serving | None] = ContextVar("recondite_serving", default=N
 
 def _patch_loaders() -> None:
     """Makes torch's loaders ask, when iterated, whether a channel is in force."""
-    import torch.utils.data  # noqa: PLC0415
+    import torch.utils.data
 
     kind: Any = torch.utils.data.DataLoader
     original = kind.__iter__

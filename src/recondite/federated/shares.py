@@ -77,7 +77,7 @@ def initial_model(settings: Settings) -> Any:
 @functools.lru_cache(maxsize=4)
 def channel_for(settings: Settings) -> Any:
     """The channel of the settings, fitted to held-out records: clients' own stay out of it."""
-    from recondite import channels  # noqa: PLC0415
+    from recondite import channels
 
     kinds: tuple[Any, ...] = (
         channels.NaturalChannel,

@@ -49,8 +49,8 @@ def _nearest_postprocessing(a: FloatArray, b: FloatArray) -> tuple[FloatArray, F
     attacker's advantage, since a strategy is a post-processing. Adding a constant to G adds it to
     both sides, so (1 + G)/2 is a gain function in [0, 1].
     """
-    from scipy import sparse  # noqa: PLC0415 - heavy, and only refinement needs it
-    from scipy.optimize import linprog  # noqa: PLC0415
+    from scipy import sparse  # heavy, and only refinement needs it
+    from scipy.optimize import linprog
 
     (secrets, inner), outer = a.shape, b.shape[1]
     slack = sparse.identity(secrets * outer)

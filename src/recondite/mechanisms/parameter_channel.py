@@ -118,7 +118,7 @@ class ParameterChannel(Mechanism):
             raise ValueError("gradient must have 2 or more records that differ: no covariance")
         centres, deviations = [c for c, _ in found], [math.sqrt(v) for _, v in found]
         if is_torch(gradient):
-            import torch  # noqa: PLC0415
+            import torch
 
             spread = torch.tensor(deviations, dtype=torch.float64).to(gradient)
             return torch.stack(centres).reshape(*lead, dim), spread.reshape(lead)
@@ -181,7 +181,7 @@ def _spectrum(rows: Any, count: int) -> tuple[Any, Any]:
     wide = rows.shape[0] <= rows.shape[1]
     product = rows @ rows.T if wide else rows.T @ rows
     if is_torch(rows):
-        import torch  # noqa: PLC0415
+        import torch
 
         values, vectors = torch.linalg.eigh(product.double())
         values, vectors = values.cpu().numpy()[::-1], vectors.flip(-1)[:, :count].to(rows)

@@ -107,7 +107,7 @@ def ssim(images: Tensor, originals: Tensor, *, data_range: float = 1.0) -> Tenso
     edges; a smaller image gets the largest odd side that fits, 2r + 1, with deviation
     (r + 0.25)/3.5. Constants 0.01 and 0.03 of ``data_range``.
     """
-    from torchmetrics.functional.image import (  # noqa: PLC0415
+    from torchmetrics.functional.image import (
         structural_similarity_index_measure,
     )
 

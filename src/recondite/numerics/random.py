@@ -51,7 +51,7 @@ class TorchSource:
     """Random numbers from a torch generator on the tensor's device."""
 
     def __init__(self, generator: Any, like: Any) -> None:
-        import torch  # noqa: PLC0415
+        import torch
 
         self.library: Any = torch
         self.device = like.device
@@ -117,6 +117,6 @@ def new_generator(like: Any, seed: int | None = None, *, secure: bool = False) -
         return SecureGenerator()
     if seed is None:
         return random_source(like, None).generator
-    import torch  # noqa: PLC0415
+    import torch
 
     return torch.Generator(device=like.device).manual_seed(seed)

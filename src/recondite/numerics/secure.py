@@ -126,7 +126,7 @@ class SecureSource:
         self.library: Any = np
         self.device: Any = None
         if like is not None:
-            import torch  # noqa: PLC0415
+            import torch
 
             self.library, self.device = torch, like.device
 

@@ -95,7 +95,7 @@ def _cell(points: Sequence[Point], attack: str, measure: str, notion: str) -> Co
 
 def spearman(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
     """Spearman's ρ along the last axis, ties by their mean rank; NaN where one side is constant."""
-    from scipy.stats import rankdata  # noqa: PLC0415  (slow to import)
+    from scipy.stats import rankdata  # slow to import
 
     a, b = (rankdata(side, axis=-1) for side in (x, y))
     a = a - a.mean(-1, keepdims=True)

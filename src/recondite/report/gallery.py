@@ -157,7 +157,7 @@ def _load(directory: Path, name: str) -> tuple[Any, Any]:
 
 
 def _png(array: Any) -> str:
-    from PIL import Image  # noqa: PLC0415  (an extra)
+    from PIL import Image  # an extra
 
     image = Image.fromarray(array[..., 0] if array.shape[-1] == 1 else array)
     if max(image.size) > SIDE:

@@ -33,7 +33,7 @@ def with_improvements(points: Sequence[Point]) -> list[Point]:
 
 
 def _improvements(point: Point, baseline: Point) -> Values:
-    from recondite.metrics import defence  # noqa: PLC0415  (imports torch)
+    from recondite.metrics import defence  # imports torch
 
     out: Values = {}
     auc, auc0 = point.values.get("auc"), baseline.values.get("auc")

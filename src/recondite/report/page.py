@@ -171,8 +171,8 @@ def _chart(
 
 def _render(values: dict[str, Any]) -> str:
     try:
-        from jinja2 import Environment, StrictUndefined  # noqa: PLC0415
-        from markupsafe import Markup  # noqa: PLC0415
+        from jinja2 import Environment, StrictUndefined
+        from markupsafe import Markup
     except ImportError:
         raise ValueError(
             "the report needs jinja2: install it with pip install 'recondite[compare]'"
@@ -214,7 +214,7 @@ def _asset(name: str) -> str:
 
 def _plotly() -> str:
     try:
-        from plotly.offline import get_plotlyjs  # noqa: PLC0415
+        from plotly.offline import get_plotlyjs
     except ImportError:
         raise ValueError(
             "the report needs plotly: install it with pip install 'recondite[compare]'"

@@ -93,13 +93,13 @@ def figures(
 
 def _matplotlib() -> Any:
     try:
-        import matplotlib  # noqa: PLC0415
+        import matplotlib
     except ImportError:
         raise ValueError(
             "figures need matplotlib: install it with pip install 'recondite[compare]'"
         ) from None
     matplotlib.use("Agg")
-    from matplotlib import pyplot  # noqa: PLC0415
+    from matplotlib import pyplot
 
     return pyplot
 
@@ -189,7 +189,7 @@ def _edge(finite: list[float], log: bool) -> float:
 
 def _sheet(plt: Any, strips: Sequence[Strip], labels: Sequence[str]) -> Any:
     """Originals above reconstructions, one pair of lines a defence, as one picture."""
-    import numpy as np  # noqa: PLC0415
+    import numpy as np
 
     cells = [
         [np.vstack([_decode(p.original), _decode(p.rebuilt)]) for p in strip.pictures]
@@ -213,8 +213,8 @@ def _sheet(plt: Any, strips: Sequence[Strip], labels: Sequence[str]) -> Any:
 
 
 def _decode(address: str) -> Any:
-    import numpy as np  # noqa: PLC0415
-    from PIL import Image  # noqa: PLC0415
+    import numpy as np
+    from PIL import Image
 
     picture = Image.open(io.BytesIO(base64.b64decode(address.split(",", 1)[1])))
     return np.asarray(picture.convert("RGB"))

@@ -62,7 +62,7 @@ class RunRecord:
 
 def machine() -> dict[str, Any]:
     """Where a run ran: versions and sizes, no names and no paths."""
-    import torch  # noqa: PLC0415
+    import torch
 
     return {
         "recondite": __version__,

@@ -188,7 +188,7 @@ def _epoch(
 
 
 def _audit(plan: Plan, engine: PrivacyEngine) -> dict[str, Any]:
-    from recondite.training.canary import audit_run  # noqa: PLC0415  (only where asked for)
+    from recondite.training.canary import audit_run  # only where asked for
 
     return audit_run(plan.mechanism, engine.mechanism, seed=plan.seed).to_dict()
 

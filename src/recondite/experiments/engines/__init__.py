@@ -16,15 +16,15 @@ def make_engine(name: str, workers: int | None = None) -> Engine:
       name: "local" or "ray".
       workers: Tasks at a time; by default as many as there are cores.
     """
-    from recondite import _validate  # noqa: PLC0415
+    from recondite import _validate
 
     _validate.choice("engine", name, ENGINES)
     if workers is not None:
         _validate.at_least("workers", workers, 1)
     if name == "ray":
-        from recondite.experiments.engines.ray import RayEngine  # noqa: PLC0415
+        from recondite.experiments.engines.ray import RayEngine
 
         return RayEngine(workers)
-    from recondite.experiments.engines.local import LocalEngine  # noqa: PLC0415
+    from recondite.experiments.engines.local import LocalEngine
 
     return LocalEngine(workers)

@@ -17,7 +17,7 @@ __all__ = ["RayEngine"]
 
 def stream(task: Task) -> Iterator[dict[str, Any]]:
     """Events of a task as they come: it runs in a thread, so that progress gets out meanwhile."""
-    from recondite.experiments.tasks import run_task  # noqa: PLC0415
+    from recondite.experiments.tasks import run_task
 
     events: queue.Queue[dict[str, Any]] = queue.Queue()
     threading.Thread(target=run_task, args=(task, events.put), daemon=True).start()
@@ -40,7 +40,7 @@ class RayEngine:
     def __init__(self, workers: int | None = None) -> None:
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         try:
-            import ray  # noqa: PLC0415
+            import ray
         except ImportError:
             raise ValueError(
                 "engine ray needs Ray: pip install 'recondite[ray]', or use --engine local"

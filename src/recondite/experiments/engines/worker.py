@@ -27,7 +27,7 @@ def main() -> None:
         except OSError:
             os._exit(1)
 
-    from recondite.experiments.tasks import run_task  # noqa: PLC0415
+    from recondite.experiments.tasks import run_task
 
     while True:
         run_task(tasks.get(), emit)

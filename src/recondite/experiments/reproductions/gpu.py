@@ -54,9 +54,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--small", action="store_true", help="between quick and full")
     given = parser.parse_args(arguments)
-    import torch  # noqa: PLC0415
+    import torch
 
-    from recondite.experiments.reproductions.jobs.sink import Context  # noqa: PLC0415
+    from recondite.experiments.reproductions.jobs.sink import Context
 
     torch.backends.cuda.matmul.allow_tf32 = False
     context = Context(

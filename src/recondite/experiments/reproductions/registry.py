@@ -160,7 +160,7 @@ def find(name: str) -> Item:
       ValueError: In one line, with the nearest names.
     """
     if name not in ITEMS:
-        import difflib  # noqa: PLC0415
+        import difflib
 
         near = difflib.get_close_matches(name, ITEMS, n=3, cutoff=0.4)
         hint = f"did you mean {', '.join(near)}?" if near else "see recondite reproduce --list"

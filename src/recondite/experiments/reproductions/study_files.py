@@ -120,8 +120,8 @@ def text(name: str) -> str:
 
 def read(name: str) -> Study:
     """A file's study. Its data and model are not looked at: they may not be here."""
-    from recondite.experiments.source import parse  # noqa: PLC0415
-    from recondite.experiments.study import Study  # noqa: PLC0415
+    from recondite.experiments.source import parse
+    from recondite.experiments.study import Study
 
     return Study.model_validate(parse(text(name), f"{name}.yaml").data)
 
@@ -219,9 +219,9 @@ def run(
       data: Other data in place of the paper's, by its name; rows then count as the paper's.
       monitor: Watches.
     """
-    from recondite.experiments.runner import compare  # noqa: PLC0415  (imports torch)
-    from recondite.experiments.source import Source  # noqa: PLC0415
-    from recondite.experiments.study import check_source  # noqa: PLC0415
+    from recondite.experiments.runner import compare  # imports torch
+    from recondite.experiments.source import Source
+    from recondite.experiments.study import check_source
 
     done, failed, reason = [], 0, ""
     for name, whole, study in chosen(item, quick):

@@ -16,7 +16,7 @@ __all__ = ["GenericRule", "samplers"]
 def samplers() -> dict[type[nn.Module], Any]:
     """Opacus' functions from (layer, activations, backprops) to per-sample gradients."""
     try:
-        from opacus.grad_sample import GradSampleModule  # noqa: PLC0415
+        from opacus.grad_sample import GradSampleModule
     except ImportError as error:
         raise ImportError("this layer needs Opacus: pip install 'recondite[train]'") from error
     found: dict[type[nn.Module], Any] = GradSampleModule.GRAD_SAMPLERS

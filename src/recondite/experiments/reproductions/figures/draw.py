@@ -20,14 +20,14 @@ _HOME = "recondite.experiments.reproductions.figures"
 def pyplot() -> Any:
     """Matplotlib without a screen, and with the same SVG for the same numbers."""
     try:
-        import matplotlib as mpl  # noqa: PLC0415
+        import matplotlib as mpl
     except ImportError:
         raise ValueError(
             "figures need matplotlib: install it with pip install 'recondite[compare]'"
         ) from None
     mpl.use("Agg")
     mpl.rcParams["svg.hashsalt"] = "recondite"
-    from matplotlib import pyplot as plt  # noqa: PLC0415
+    from matplotlib import pyplot as plt
 
     return plt
 

@@ -82,9 +82,9 @@ def compare_accuracy(rows: Rows, folder: Path | None) -> Any:
 
 def compare_capacity(rows: Rows, folder: Path | None) -> Any:
     """Figure 4: MSE against log Bayes' capacity of what leaks."""
-    import recondite as rc  # noqa: PLC0415
-    from recondite.experiments.reproductions.tables.accounting import DIM  # noqa: PLC0415
-    from recondite.numerics.ball import log_gaussian_ball_capacity  # noqa: PLC0415
+    import recondite as rc
+    from recondite.experiments.reproductions.tables.accounting import DIM
+    from recondite.numerics.ball import log_gaussian_ball_capacity
 
     def point(row: dict[str, Any]) -> tuple[float, float]:
         if row["defence"] == "vmf":
@@ -209,7 +209,7 @@ def defence_planes(rows: Rows, folder: Path | None) -> Any:
 
 def weights(rows: Rows, folder: Path | None) -> Any:
     """Figure 17: β as a picture."""
-    from recondite.experiments.reproductions.jobs.channels import beta  # noqa: PLC0415
+    from recondite.experiments.reproductions.jobs.channels import beta
 
     figure, axis = pyplot().subplots(figsize=(3, 3))
     shown = axis.imshow(beta((1, 32, 32)).reshape(32, 32), cmap="gray_r")

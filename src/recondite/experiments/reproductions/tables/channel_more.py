@@ -98,9 +98,9 @@ def _noise_for(values: Sequence[float], nats: float) -> float:
 
 def beta_weights() -> list[Cell]:
     """Figure 17: the weights β in one channel of a picture."""
-    import numpy as np  # noqa: PLC0415
+    import numpy as np
 
-    from recondite.experiments.reproductions.jobs.channels import beta  # noqa: PLC0415
+    from recondite.experiments.reproductions.jobs.channels import beta
 
     weights = beta((1, 32, 32)).reshape(32, 32)
     inside = np.argwhere(weights > 1)
