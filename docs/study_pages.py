@@ -510,6 +510,7 @@ def dirdp_page() -> None:
             "dirdp-accuracy",
             "dirdp-variants",
             "dirdp-louder",
+            "dirdp-moved",
             "dirdp-puzzle",
             "dirdp-iga",
             "dirdp-membership",
