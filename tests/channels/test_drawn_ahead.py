@@ -2,7 +2,10 @@
 
 import copy
 import multiprocessing
+import os
 import pickle
+import subprocess
+import sys
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
@@ -82,8 +85,44 @@ def test_the_process_is_what_decides(monkeypatch):
     source = DrawnAhead(np.float64)
     source.take(5)
     ready = source._ready[0].numbers.result().copy()
-    monkeypatch.setattr("recondite.channels.ahead.os.getpid", lambda: -1)
+    monkeypatch.setattr("recondite.channels.ahead.generation", lambda: (1, 1))
     assert shared([ready], [source.take(5)]) == 0
+
+
+def test_forks_with_one_number_draw_their_own(monkeypatch):
+    """In another namespace a child can have its parent's number: OpenSSL alone would repeat."""
+    source = DrawnAhead(np.float64)
+    source.take(1000)
+    source._ready[0].numbers.result()
+    number = os.getpid()
+    read, write = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.getpid = lambda: number
+        os.write(write, np.concatenate(taken(source)).tobytes())
+        os._exit(0)
+    os.waitpid(child, 0)
+    theirs = np.frombuffer(os.read(read, 1 << 16), dtype=np.float64)
+    assert len(theirs) == 3000
+    assert shared(taken(source), [theirs]) == 0
+
+
+def test_a_thread_that_outlives_the_interpreter_goes_on():
+    """Python takes no work for threads once it is ending; noise is then drawn where it is used."""
+    program = (
+        "import threading, time, numpy as np\n"
+        "from recondite.channels.ahead import DrawnAhead\n"
+        "source = DrawnAhead(np.float32)\n"
+        "def work():\n"
+        "    for _ in range(20):\n"
+        "        source.take(100); time.sleep(0.01)\n"
+        "    print('done')\n"
+        "threading.Thread(target=work).start()\n"
+    )
+    out = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (out.stdout, out.stderr) == ("done\n", "")
 
 
 def test_much_is_not_held_ready(monkeypatch):

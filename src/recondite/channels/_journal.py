@@ -62,10 +62,12 @@ class Journal:
 
     def read(self, limit: int | None = None) -> list[dict[str, Any]]:
         """Returns the complete lines since the last call, ``limit`` at most."""
-        if os.fstat(self._file.fileno()).st_size <= self._read_to:
+        number = self._file.fileno()
+        size = os.fstat(number).st_size
+        if size <= self._read_to:
             return []
-        self._file.seek(self._read_to)
-        content = self._file.read()
+        # At a place of its own: a forked process shares this file's position.
+        content = os.pread(number, size - self._read_to, self._read_to)
         lines = content[: content.rfind(b"\n") + 1].splitlines(keepends=True)[:limit]
         self._read_to += sum(map(len, lines))
         return [parsed for parsed in map(_parsed, lines) if parsed is not None]

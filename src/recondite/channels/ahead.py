@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recondite._forks import generation
 from recondite.numerics.normals import fill_normal, fresh_words
 
 __all__ = ["DrawnAhead"]
 
 _MOST = 1 << 23  # numbers to hold ready: 32 MB in single precision
-_pools: dict[int, ThreadPoolExecutor] = {}
+_pools: dict[tuple[int, int], ThreadPoolExecutor] = {}
 
 
 @dataclass(frozen=True)
@@ -24,12 +25,12 @@ class _Pending:
     """Numbers that are being drawn.
 
     Attributes:
-      process: The process they are drawn in; no other may use them.
+      process: Token of the process they are drawn in; no other may use them.
       count: How many.
       numbers: Where they will be.
     """
 
-    process: int
+    process: tuple[int, int]
     count: int
     numbers: Future[NDArray[Any]]
 
@@ -48,7 +49,6 @@ class DrawnAhead:
 
     def __init__(self, dtype: type[np.floating[Any]], scale: float = 1.0) -> None:
         self._dtype, self._scale = dtype, scale
-        self._size = 0
         # At most one; taking it out is one step, also where several threads do.
         self._ready: deque[_Pending] = deque(maxlen=1)
 
@@ -57,16 +57,16 @@ class DrawnAhead:
 
     def take(self, count: int) -> NDArray[Any]:
         """Returns numbers that are the caller's own, and has the next ones drawn."""
-        pending = self._next()
-        self._size = max(self._size, count)
-        process = os.getpid()
+        pending, process = self._next(), generation()
         if pending is not None and pending.process == process and pending.count >= count:
             numbers = pending.numbers.result()[:count]
         else:
             numbers = self._draw(count)
-        if self._size <= _MOST:
-            future = _pool(process).submit(self._draw, self._size)
-            self._ready.append(_Pending(process, self._size, future))
+        if count <= _MOST:
+            # When the interpreter is ending no thread can be given work any more.
+            with suppress(RuntimeError):
+                future = _pool(process).submit(self._draw, count)
+                self._ready.append(_Pending(process, count, future))
         return numbers
 
     def _next(self) -> _Pending | None:
@@ -81,7 +81,7 @@ class DrawnAhead:
         return numbers
 
 
-def _pool(process: int) -> ThreadPoolExecutor:
+def _pool(process: tuple[int, int]) -> ThreadPoolExecutor:
     """The drawing thread of a process: one that was forked has none of its parent's threads."""
     if process not in _pools:
         _pools.clear()

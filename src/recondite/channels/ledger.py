@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recondite import _validate as check
+from recondite._forks import generation
 from recondite.channels._items import place_of
 from recondite.channels._journal import Journal
 from recondite.channels.secret import Draw
@@ -103,6 +104,7 @@ class Ledger:
         self._served_before = 0
         self._allowed: int | None = None
         self._journal = None if path is None else Journal(path, records)
+        self._process = generation()
         self._catch_up()
 
     @property
@@ -156,6 +158,7 @@ class Ledger:
 
     def serve(self, indices: Iterable[Any]) -> list[Counted] | None:
         """Counts one use for each index; None, and nothing counted, beyond the budget."""
+        self._know_forks()
         batch = [place_of(index, self.records) for index in indices]
         if self.total is not None:
             self._catch_up()
@@ -174,6 +177,17 @@ class Ledger:
             first.served_before = self._served_before
         self._served_before += len(batch)
         return counted
+
+    def _know_forks(self) -> None:
+        """In a forked process: refuses to serve, or counts under a name of its own."""
+        if generation() == self._process:
+            return
+        if self._journal is None:
+            raise ValueError(
+                "these records are served in a forked process, whose uses their ledger would not "
+                "know of: protect them there, or give protect() a ledger file that both write to"
+            )
+        self._process, self._run = generation(), secrets.token_hex(8)
 
     def _stop(self) -> None:
         if self.message is None:

@@ -12,17 +12,23 @@ from __future__ import annotations
 import hashlib
 import itertools
 import math
+import os
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-try:
-    from ssl import RAND_bytes as random_bytes
-except ImportError:  # a Python without OpenSSL
-    from os import urandom as random_bytes
+from recondite._forks import generation
+
+_random_bytes: Callable[[int], bytes] = os.urandom
+_stir: Callable[[bytes, float], object] | None = None
+with suppress(ImportError):  # a Python without OpenSSL
+    import ssl
+
+    _random_bytes, _stir = ssl.RAND_bytes, ssl.RAND_add
 
 __all__ = ["Words", "fill_normal", "fresh_words", "keyed_words", "scratch"]
 
@@ -34,6 +40,7 @@ _BLOCK = 1 << 15
 # Words from here on, one in 64, stand for logarithms below 1/64.
 _NEAR_ONE = np.uint32(2**32 - 2**26)
 _mine = threading.local()
+_stirred = {generation()}  # processes whose OpenSSL is known to be seeded by themselves
 
 
 def keyed_words(key: bytes) -> Words:
@@ -55,7 +62,11 @@ def fresh_words(count: int) -> NDArray[np.uint64]:
     They come from OpenSSL's generator (AES-256 in counter mode, seeded by the operating system,
     and again after a fork), which is twenty times as fast as the operating system itself.
     """
-    return np.frombuffer(random_bytes(8 * count), dtype=np.uint64)
+    if _stir is not None and generation() not in _stirred:
+        # OpenSSL knows a fork by the process's number, which is the same in another namespace.
+        _stir(os.urandom(32), 32.0)
+        _stirred.add(generation())
+    return np.frombuffer(_random_bytes(8 * count), dtype=np.uint64)
 
 
 def fill_normal(words: Words, out: NDArray[Any], scale: float = 1.0) -> None:
