@@ -113,7 +113,7 @@ def _inversion(rows: Rows) -> list[Verdict]:
     lines = _by_data([row for row in rows if row["defence"] == "natural"])
     if not lines:
         return []
-    by_kappa, steady, nearer, by_steps, closer = [], [], [], [], []
+    by_kappa, steady, nearer, by_steps, closer, beyond = [], [], [], [], [], []
     for data, found in lines.items():
         ordered = sorted(found, key=lambda row: row["value"])
         errors = [row["mse_inversion"] for row in ordered]
@@ -125,7 +125,11 @@ def _inversion(rows: Rows) -> list[Verdict]:
         )
         steps = list(ordered[-1]["by_steps"].values())
         closer.append(steps[-1] < steps[0])
-        by_steps.append(f"{data}: {_arrows(steps)} by rising n at κ = {ordered[-1]['value']:g}")
+        beyond.append(steps[-1] < ordered[-1]["mse_start"])
+        by_steps.append(
+            f"{data}: {_arrows(steps)} by rising n at κ = {ordered[-1]['value']:g}, from "
+            f"{ordered[-1]['mse_start']:.3f}"
+        )
     note = _note(rows)
     return [
         Verdict(
@@ -135,7 +139,8 @@ def _inversion(rows: Rows) -> list[Verdict]:
         ),
         Verdict(
             "Model inversion gets closer as n rises (Figure 13).",
-            _stands(closer, failed="not seen"),
+            # An attack that ends farther off than it began shows a trend at most.
+            _stands([a and b for a, b in zip(closer, beyond, strict=True)], closer),
             "; ".join(by_steps) + note,
         ),
     ]
@@ -152,7 +157,8 @@ def _membership(rows: Rows) -> list[Verdict]:
         parts = []
         for key, label, better in (("imp_mia", "IMP_MIA", True), ("imp_dra", "IMP_DRA", False)):
             a, b = (max(r[key] for r in group) for group in (private, ours))
-            rights.append(a >= b if better else b >= a)
+            # A hundredth or two is what another seed changes.
+            rights.append((a - b if better else b - a) > 0.02)
             parts.append(f"best {label}: DP {a:.2f}, channels {b:.2f}")
         said.append(f"{data}: {', '.join(parts)} (undefended area {plain['auc']:.3f})")
     if not said:

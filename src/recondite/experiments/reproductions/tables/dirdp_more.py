@@ -203,7 +203,7 @@ def v1_verdict(rows: Rows) -> Verdict:
         return Verdict(claim, "not run", "")
     note = next((f"; {row['run']}" for row in used if row.get("run")), "")
     enough = [gap >= 10.0 for gap in gaps]
-    stands = "stands" if all(enough) else "in part" if any(gap > 0 for gap in gaps) else "falls"
+    stands = "stands" if all(enough) else "in part" if any(enough) else "falls"
     return Verdict(claim, stands, f"LeNet, {', '.join(said)}{note}")
 
 
