@@ -67,6 +67,7 @@ def test_a_seed_repeats_an_attack_and_leaves_the_model_alone(name, model, leak):
     assert float(one.images.min()) >= 0.0
     assert float(one.images.max()) <= 1.0
     assert not one.interrupted
+    assert not one.by_user
     assert all(torch.equal(before[n], p) for n, p in model.state_dict().items())
     assert model.training
     assert all(p.requires_grad for p in model.parameters())
@@ -87,6 +88,7 @@ def test_an_interrupt_keeps_the_best_so_far(name, model, leak):
     assert all(0 <= p.step <= p.steps for p in seen)
     if seen[-1].step >= 25:
         assert result.interrupted
+        assert result.by_user
         assert result.steps < 60
         assert "the best so far" in result.notes[-1] or "the best so far" in " ".join(result.notes)
     assert torch.isfinite(result.images).all()
@@ -97,6 +99,7 @@ def test_an_interrupt_keeps_the_best_so_far(name, model, leak):
 def test_a_time_limit_ends_an_attack(name, model, leak):
     result = run(QUICK[name], model, leak, time_limit=1e-6)
     assert result.interrupted
+    assert not result.by_user
     assert result.steps <= 1
     with pytest.raises(ValueError, match="time_limit must be above 0"):
         run(QUICK[name], model, leak, time_limit=0.0)

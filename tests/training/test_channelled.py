@@ -165,7 +165,7 @@ COMMAND = ["train", "--data", "digits", "--model", "mlp", "--epochs", "1"]
     ("extra", "words"),
     [
         (["--defence", "natural", "--capacity", "100"], "drawn once"),
-        (["--defence", "white-channel", "--capacity", "100", "--noise", "per_step"], "1 uses"),
+        (["--defence", "white-channel", "--capacity", "100", "--noise", "per_step"], "1 use "),
         (["--defence", "personalized", "--capacity", "9", "--seed", "3"], "simulation"),
     ],
 )
@@ -178,6 +178,8 @@ def test_command(capsys, extra, words):
     ("extra", "words"),
     [
         (["--defence", "natural"], "capacity is needed"),
+        (["--defence", "nosuch"], "none, clip, gaussian, vmf, partitioned, directional"),
+        (["--defence", "nosuch"], "natural, white, personalized, minimum-power, got 'nosuch'"),
         (["--defence", "vmf", "--kappa", "3", "--noise", "once"], "--noise"),
         (["--defence", "natural", "--capacity", "9", "--epsilon", "3"], "epsilon"),
         (["--defence", "natural", "--capacity", "9", "--kappa", "3"], "kappa"),

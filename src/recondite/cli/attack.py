@@ -22,7 +22,7 @@ _HELP = """Attacks a victim made for it, or gradients from a file.
 
 `recondite attack dlg --model lenet-dlg --gradients g.safetensors --shape 1,28,28`
 
-`recondite attack membership-reference --data mnist-5k --model mlp --references 8`
+`recondite attack membership-reference --data mnist-5k --records 400 --epochs 60 --references 8`
 """
 _NOISE = {name: MECHANISM[name] for name in ("kappa", "noise_multiplier", "blocks")}
 

@@ -130,11 +130,12 @@ def _local(fitted: Any, diameter: float | None, delta: float | None) -> dict[str
 def _show(kind: str, fitted: Any, result: dict[str, Any]) -> None:
     low, high = fitted.noise_std_range
     information, floor = result["information"], result["error_floor"]
+    used = f"{information['uses']} {'use' if information['uses'] == 1 else 'uses'}"
     rows = [
         ["noise deviation", f"{figure(low)} … {figure(high)}", "of the noise added to a record"],
         ["capacity", figure(fitted.capacity_nats, 10), "nats one use reveals of an average record"],
         ["per dimension", figure(fitted.capacity_per_dimension), "nats a feature"],
-        ["noise drawn once", figure(information["once"]), f"nats after {information['uses']} uses"],
+        ["noise drawn once", figure(information["once"]), f"nats after {used}"],
         ["noise drawn every use", figure(information["per_step"]), "the same"],
         ["error floor", figure(floor["theorem_1"]), "estimate: squared error, Gaussian surrogate"],
         ["linear error", figure(floor["linear_mmse"]), "estimate: best linear reconstruction"],

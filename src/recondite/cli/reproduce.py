@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
+from recondite import _validate
 from recondite.cli.output import print_json, print_table, progress
-from recondite.cli.reproduce_studies import compared, marked, show_studies
+from recondite.cli.reproduce_studies import STOPPED, compared, marked, show_studies
 
 __all__ = ["register"]
 
@@ -77,6 +79,8 @@ def reproduce(
     if study:
         show_studies(item, quick, out)
         return
+    if chosen.jobs:
+        _validate.device(device)
     out = out or Path("reproductions")
     missing = [name for name in chosen.data if not _here(data_dir).get(name, False)]
     if chosen.jobs and missing:
@@ -100,7 +104,11 @@ def reproduce(
                 minutes=minutes,
                 say=lambda line: tick(),
             )
-            rows = chosen.run_jobs(context)
+            try:
+                rows = chosen.run_jobs(context)
+            except KeyboardInterrupt:
+                print(STOPPED, file=sys.stderr)
+                raise typer.Exit(130) from None
         cells = marked(chosen.cells(rows), engine, quick)
     result = {**_result(chosen, cells, quick, device), **more}
     result["figure"], result["figure_note"] = _draw(out, chosen, rows, cells, result)

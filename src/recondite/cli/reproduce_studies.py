@@ -8,9 +8,10 @@ from typing import Any
 
 import typer
 
-__all__ = ["compared", "marked", "show_studies"]
+__all__ = ["STOPPED", "compared", "marked", "show_studies"]
 
 _RUNS = "comparisons"
+STOPPED = "recondite: what was finished is kept; type the same to go on"
 
 
 def show_studies(item: str, quick: bool, out: Path | None) -> None:
@@ -69,7 +70,7 @@ def compared(
             monitor=make_monitor(),
         )
     except KeyboardInterrupt:
-        print("recondite: what was finished is kept; type the same to go on", file=sys.stderr)
+        print(STOPPED, file=sys.stderr)
         raise typer.Exit(130) from None
     except StoreError as error:
         print(f"recondite: {error}", file=sys.stderr)

@@ -183,9 +183,20 @@ def _defence(name: str, given: SimpleNamespace, epsilon: float | None) -> Any:
             flag = typed[0].replace("setting", "set").replace("_", "-")
             raise ValueError(f"--{flag} belongs to noise on gradients: leave it out")
         return NoNoise(clip=name == "clip")
+    known = _known()
+    if name not in known:
+        raise ValueError(f"--defence must be one of {', '.join(known)}, got {name!r}")
     unset = dict.fromkeys(("dim", "clip_norm", "layers", "layer_norms", "batch_size"))
     namespace = SimpleNamespace(**unset, **{**vars(given), "max_batch_size": None})
     return build_mechanism(name, namespace, start=None if epsilon is None else 1.0)
+
+
+def _known() -> list[str]:
+    """Every defence that can be trained with."""
+    from recondite.mechanisms import mechanisms
+
+    noise = [name for name in mechanisms() if name not in ("none", "clip")]
+    return ["none", "clip", *noise, *_CHANNELS]
 
 
 @contextmanager
@@ -246,7 +257,8 @@ def _costs(privacy: dict[str, Any]) -> list[list[str]]:
     if told is None:
         span, tight = "whole run", f"at δ = {privacy['delta']:.3g}"
     else:
-        draws = "drawn once" if told["noise"] == "once" else f"{told['uses']} uses"
+        uses = f"{told['uses']} {'use' if told['uses'] == 1 else 'uses'}"
+        draws = "drawn once" if told["noise"] == "once" else uses
         span, tight = f"of a record, {draws}", f"at δ = {privacy['delta']:.3g}, worst two records"
     capacity, information = privacy["log_bayes_capacity"], privacy["mutual_information"]
     blind = figure(privacy["rero"]["prior"])

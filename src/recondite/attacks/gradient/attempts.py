@@ -79,6 +79,7 @@ class Attempts:
             loss=losses.gather(1, chosen.unsqueeze(1)).squeeze(1),
             agreement=_agreement(images.reshape(count, restarts, *images.shape[1:]), chosen),
             interrupted=best.interrupted,
+            by_user=best.by_user,
             steps=best.steps,
             seconds=best.seconds,
             notes=tuple(notes),

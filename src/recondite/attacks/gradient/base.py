@@ -49,6 +49,7 @@ class Reconstruction:
       steps: Iterations done.
       seconds: Time taken.
       notes: What a reader should know.
+      by_user: Whether a keyboard interrupt stopped it early, and not the time limit.
     """
 
     images: Tensor
@@ -59,6 +60,7 @@ class Reconstruction:
     steps: int = 0
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
+    by_user: bool = False
 
     def victim(self, index: int) -> Reconstruction:
         """The part of one victim."""

@@ -31,6 +31,7 @@ class Best:
       steps: Iterations done.
       interrupted: Whether it ended early.
       seconds: Time taken.
+      by_user: Whether it was a keyboard interrupt that ended it, and not the time limit.
     """
 
     points: Tensor
@@ -38,6 +39,7 @@ class Best:
     steps: int
     interrupted: bool
     seconds: float
+    by_user: bool = False
 
 
 class _Search:
@@ -134,7 +136,7 @@ def descend(
       generator: For that noise.
     """
     _validate.at_least("steps", steps, 1)
-    began, done, interrupted = time.perf_counter(), 0, False
+    began, done, interrupted, by_user = time.perf_counter(), 0, False, False
     rates = _rates(steps, learning_rate, decay)
     noise = (langevin, generator) if langevin else None
     search = _Search(objective, project, start, rates, signed=signed, noise=noise)
@@ -151,11 +153,11 @@ def descend(
         else:
             search.evaluate()
     except KeyboardInterrupt:
-        interrupted = True
+        interrupted = by_user = True
     best, least = search.best, search.least
     if not interrupted and not bool(torch.isfinite(least).any()):
         raise ValueError(NOT_FINITE)
-    return Best(best, least, done, interrupted, time.perf_counter() - began)
+    return Best(best, least, done, interrupted, time.perf_counter() - began, by_user)
 
 
 def watch(

@@ -169,7 +169,7 @@ class _Problem:
     def solve(self, settings: DLG, proceed: Callable[[int, Tensor], bool], began: float) -> Best:
         start = self.start()
         self.best = start.clone()
-        steps, stopped = 0, False
+        steps, stopped, by_user = 0, False, False
 
         def counted(step: int, values: Tensor) -> bool:
             nonlocal steps
@@ -187,10 +187,11 @@ class _Problem:
             )
             steps, stopped = found.steps, found.stopped
         except KeyboardInterrupt:
-            stopped = True
+            stopped = by_user = True
         if not stopped and not bool(torch.isfinite(self.least).any()):
             raise ValueError(NOT_FINITE)
-        return Best(self.best, self.least, steps, stopped, time.perf_counter() - began)
+        seconds = time.perf_counter() - began
+        return Best(self.best, self.least, steps, stopped, seconds, by_user)
 
 
 def in_double(victims: Victims) -> Victims:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from recondite.attacks.gradient.inverting import InvertingGradients
 from recondite.experiments.reproductions.jobs.channel import SMALL, records
 from recondite.experiments.reproductions.jobs.channels import ChannelInputs, Setting, spectrum
-from recondite.experiments.reproductions.jobs.leaks import measured
+from recondite.experiments.reproductions.jobs.leaks import finished, measured
 from recondite.experiments.reproductions.jobs.singles import Case, attack_cases
 from recondite.experiments.reproductions.jobs.sink import Context
 from recondite.experiments.reproductions.stacked import Release
@@ -91,16 +91,18 @@ def _batches(context: Context, name: str) -> list[dict[str, Any]]:
                 labels.append(nn.functional.one_hot(y, 10).float().mean(0, keepdim=True))
                 means.append(x.mean(0, keepdim=True))
                 keys.append((defence, size))
-    found = InvertingGradients(steps=20 if context.quick else 2000).reconstruct_many(
-        net,
-        nn.functional.cross_entropy,
-        {key: torch.stack(value) for key, value in leaks.items()},
-        shape=data.shape,
-        batch_size=1,
-        labels=torch.stack(labels),
-        bounds=data.bounds,
-        seed=0,
-        time_limit=120,
+    found = finished(
+        InvertingGradients(steps=20 if context.quick else 2000).reconstruct_many(
+            net,
+            nn.functional.cross_entropy,
+            {key: torch.stack(value) for key, value in leaks.items()},
+            shape=data.shape,
+            batch_size=1,
+            labels=torch.stack(labels),
+            bounds=data.bounds,
+            seed=0,
+            time_limit=120,
+        )
     )
     truth = torch.stack(means)
     rows = []

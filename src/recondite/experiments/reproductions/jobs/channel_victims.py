@@ -22,7 +22,7 @@ from recondite.experiments.reproductions.jobs.channels import (
     spectrum,
 )
 from recondite.experiments.reproductions.jobs.data import Split
-from recondite.experiments.reproductions.jobs.leaks import measured
+from recondite.experiments.reproductions.jobs.leaks import finished, measured
 from recondite.experiments.reproductions.jobs.sink import Context
 from recondite.models import build, count_parameters
 
@@ -145,7 +145,7 @@ def _rebuilt(
         if method.steps > _PROBE:
             method = replace(method, steps=_afforded(attack, method, seconds))
         # The trial may have been quicker than what comes; a search that is cut off still counts.
-        return attack(method, time_limit=1.2 * seconds)
+        return finished(attack(method, time_limit=1.2 * seconds))
 
 
 def leaked(net: nn.Module, images: Tensor, labels: Tensor) -> dict[str, Tensor]:
@@ -165,11 +165,12 @@ def _afforded(attack: Callable[..., Any], method: InvertingGradients, seconds: f
     A search that plans for fewer ends with its small steps; one that is cut off does not.
     """
     looks: list[tuple[int, float]] = []
-    attack(
+    tried = attack(
         replace(method, steps=_PROBE),
         time_limit=seconds,  # with a limit, every look at the clock waits for the device
         progress=lambda now: looks.append((now.step, time.perf_counter())),
     )
+    finished(tried)
     if len(looks) < 2:
         return method.steps
     # The first look is before what a GPU records is in use.

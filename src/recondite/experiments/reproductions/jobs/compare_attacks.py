@@ -21,7 +21,7 @@ from recondite.experiments.reproductions.jobs.compare import (
     SIGMA,
     _data,
 )
-from recondite.experiments.reproductions.jobs.leaks import joined, leak, measured
+from recondite.experiments.reproductions.jobs.leaks import finished, joined, leak, measured
 from recondite.experiments.reproductions.jobs.sink import Context
 from recondite.experiments.reproductions.stacked import Release
 from recondite.models import build
@@ -115,16 +115,18 @@ def attack(
         if kind == "iga"
         else DLG(steps=steps, restarts=2 if steps < 100 else 4)
     )
-    found = method.reconstruct_many(
-        model,
-        nn.functional.cross_entropy,
-        whole.gradients,
-        shape=data.shape,
-        batch_size=batch,
-        labels=whole.labels,
-        bounds=data.bounds,
-        seed=0,
-        time_limit=context.minutes * 60,
+    found = finished(
+        method.reconstruct_many(
+            model,
+            nn.functional.cross_entropy,
+            whole.gradients,
+            shape=data.shape,
+            batch_size=batch,
+            labels=whole.labels,
+            bounds=data.bounds,
+            seed=0,
+            time_limit=context.minutes * 60,
+        )
     )
     _gallery(context, f"{kind}-{batch}-{name}", releases, found.images, whole.images, data, batches)
     rows = []

@@ -15,7 +15,7 @@ from recondite.attacks.gradient.inverting import InvertingGradients
 from recondite.experiments.reproductions.jobs.channels import Fitter, Setting, beta, spectrum
 from recondite.experiments.reproductions.jobs.data import Split, split
 from recondite.experiments.reproductions.jobs.dirdp import records
-from recondite.experiments.reproductions.jobs.leaks import joined, leak, measured
+from recondite.experiments.reproductions.jobs.leaks import finished, joined, leak, measured
 from recondite.experiments.reproductions.jobs.sink import Context
 from recondite.experiments.reproductions.stacked import Plan, Release, Stack, train
 from recondite.metrics import ssim
@@ -87,16 +87,18 @@ def _pictures(context: Context, job: str, key: str) -> list[dict[str, Any]]:
             for n, (_, _, release, keep) in enumerate(shown)
         ]
         whole = joined(parts)
-        found = method.reconstruct_many(
-            net,
-            nn.functional.cross_entropy,
-            whole.gradients,
-            shape=data.shape,
-            batch_size=1,
-            labels=whole.labels,
-            bounds=data.bounds,
-            seed=0,
-            time_limit=context.pick(10, 15, 300),
+        found = finished(
+            method.reconstruct_many(
+                net,
+                nn.functional.cross_entropy,
+                whole.gradients,
+                shape=data.shape,
+                batch_size=1,
+                labels=whole.labels,
+                bounds=data.bounds,
+                seed=0,
+                time_limit=context.pick(10, 15, 300),
+            )
         )
         for n, (defence, value, _, _) in enumerate(shown):
             pictures[f"{victim}, {defence}, {value:g}"] = data.pixels(found.images[n])

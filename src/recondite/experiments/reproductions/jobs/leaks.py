@@ -8,13 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from recondite.attacks.gradient.base import Reconstruction
 from recondite.experiments.reproductions.jobs.data import Split
 from recondite.experiments.reproductions.stacked import Release, Stack
 from recondite.experiments.reproductions.stacked.blocks import Partition
 from recondite.experiments.reproductions.stacked.release import Releaser
 from recondite.metrics import score
 
-__all__ = ["Leak", "leak", "measured"]
+__all__ = ["Leak", "finished", "joined", "leak", "measured"]
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,21 @@ def joined(leaks: list[Leak]) -> Leak:
         torch.cat([one.images for one in leaks]),
         torch.cat([one.labels for one in leaks]),
     )
+
+
+def finished(found: Reconstruction) -> Reconstruction:
+    """What an attack found, unless a keyboard interrupt cut it off.
+
+    An attack answers an interrupt with the best so far, which is right for whoever called it by
+    hand. A job must not store that: its block would count as done. A time limit is part of the
+    job, and what it cut off is kept.
+
+    Raises:
+      KeyboardInterrupt: Where one ended the attack.
+    """
+    if found.by_user:
+        raise KeyboardInterrupt
+    return found
 
 
 def measured(found: Tensor, originals: Tensor, data: Split) -> dict[str, Any]:
