@@ -1,6 +1,7 @@
 """A copy of a model that is being trained privately is a model of its own."""
 
 import copy
+import pickle
 
 import pytest
 import torch
@@ -56,3 +57,12 @@ def test_training_a_copy_leaves_the_model_and_its_steps_alone():
             step.step()
     for ours, known in zip(model.parameters(), other.parameters(), strict=True):
         assert torch.equal(ours, known)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, pickle.dumps])
+def test_a_private_optimizer_is_not_copied(copied):
+    """The copy would have the step of its class, and go on without noise."""
+    optimizer = private(build("mlp", (1, 8, 8), seed=0), (1, 8, 8))[2]
+    with pytest.raises(ValueError, match="step without noise"):
+        copied(optimizer)
+    assert optimizer.state_dict()["param_groups"][0]["lr"] == 0.1

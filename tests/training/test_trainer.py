@@ -187,7 +187,7 @@ def test_command_writes_json_and_files(capsys, tmp_path):
     ("extra", "words"),
     [
         (["--defence", "vmf"], "--kappa"),
-        (["--defence", "magic"], "mechanism"),
+        (["--defence", "magic"], "--defence must be one of"),
         (["--defence", "vmf", "--kappa", "-3"], "kappa"),
         (["--data", "nowhere"], "data must be one of"),
         (["--model", "nothing"], "model must be one of"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
+from functools import partial
 from typing import Any
 
 import torch
@@ -19,11 +20,13 @@ from recondite.calibration import calibrate
 from recondite.mechanisms import Mechanism, Setting
 from recondite.notions import Account, account
 from recondite.numerics.random import new_generator
+from recondite.numerics.renewed import Renewed
 from recondite.training.bounding import Bound, bound_rule
 from recondite.training.collector import Collector
 from recondite.training.ledger import Ledger
 from recondite.training.optimizers import check_optimizer, release_first
 from recondite.training.sampling import PrivateLoader
+from recondite.training.terms import check, terms
 
 __all__ = ["BudgetSpentError", "PrivacyEngine"]
 
@@ -47,7 +50,8 @@ class PrivacyEngine:
       max_epsilon: Training stops before this ε is exceeded (at ``delta``).
       delta: δ for ``max_epsilon``.
       seed: Makes a run repeatable, and worthless as protection: it is labelled a simulation.
-      ledger: File in which steps are counted before they are taken.
+      ledger: File in which steps are counted before they are taken. One with steps that were made
+        otherwise (mechanism, sampling, batch size, number of records) is refused.
       secure: Noise and batches come from a cryptographic generator, bit by bit, at the cost and
         with the limits that :mod:`recondite.numerics.secure` states.
     """
@@ -133,7 +137,11 @@ class PrivacyEngine:
         self._mean = loss_reduction == "mean"
         self._mechanism = mechanism.configured(self._setting())
         self._refuse_unbounded()
-        self._generator = new_generator(collector.parameters[0], self.seed, secure=self.secure)
+        self.ledger.bind(self._terms())
+        self._noise = Renewed(
+            partial(new_generator, collector.parameters[0], self.seed, secure=self.secure),
+            seeded=self.seed is not None,
+        )
         self._sum: torch.Tensor | None = None
         self._records = 0
         loader.begin = self._begin
@@ -183,6 +191,10 @@ class PrivacyEngine:
             raise ValueError("nothing is private yet: call make_private first")
         return self._mechanism
 
+    @property
+    def _generator(self) -> Any:
+        return self._noise.current()
+
     def schedule(self, steps: int | None = None) -> Schedule:
         """The schedule of the steps taken, or of so many."""
         if self._loader is None:
@@ -207,22 +219,28 @@ class PrivacyEngine:
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint carries: counts and parameters, never a seed or a generator."""
         return {
-            "schema_version": 1,
+            "schema_version": 2,
             "steps": self.steps,
             "epochs": self.ledger.epochs,
-            "mechanism": self.mechanism.name,
-            "parameters": self.mechanism.parameters(),
+            **self._terms(),
             "simulation": self.seed is not None,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Takes a checkpoint's count over; it never lowers the engine's own."""
-        mine = self.state_dict()
-        for key in ("mechanism", "parameters"):
-            if state[key] != mine[key]:
-                raise ValueError(f"checkpoint has another {key}: {state[key]}, not {mine[key]}")
+        """Takes a checkpoint's count over; it never lowers the engine's own.
+
+        Raises:
+          ValueError: Its steps were made otherwise (mechanism, sampling, batch size, number of
+            records), or it does not say how: under this engine's schedule they could cost less.
+        """
+        check("checkpoint", state, self._terms())
         counts = [_validate.at_least(key, state[key], 0) for key in ("steps", "epochs")]
         self.ledger.at_least(*counts)
+
+    def _terms(self) -> dict[str, Any]:
+        mechanism = self.mechanism
+        assert self._loader is not None
+        return terms(mechanism, self._loader)
 
     def _setting(self) -> Setting:
         assert self._loader is not None

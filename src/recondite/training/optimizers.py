@@ -51,5 +51,14 @@ def release_first(optimizer: Optimizer, release: Callable[[], bool]) -> None:
     # A bound method, since learning-rate schedulers wrap what they find here.
     altered: Any = optimizer
     altered.step = MethodType(step, optimizer)
+    # A copy would have the class's own step, and go on without noise.
+    altered.__deepcopy__ = altered.__reduce_ex__ = _refuse_copy
     # Has a GradScaler hand itself over, so that it can be refused instead of failing elsewhere.
     altered._step_supports_amp_scaling = True
+
+
+def _refuse_copy(_: Any) -> Any:
+    raise ValueError(
+        "a private optimizer cannot be copied, for the copy would step without noise: keep its "
+        "state_dict(), or make a new one private"
+    )

@@ -10,6 +10,7 @@ import math
 import secrets
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,9 @@ import torch
 from torch.utils.data import DataLoader, TensorDataset, default_collate
 
 from recondite import _validate
+from recondite._forks import generation
 from recondite.accounting.schedules import FixedSize, Poisson, Schedule, Shuffled
+from recondite.numerics.renewed import Renewed
 from recondite.numerics.secure import SecureGenerator
 
 __all__ = ["Draw", "PrivateLoader", "default_max_batch"]
@@ -53,6 +56,7 @@ class PrivateLoader:
     Guarantee: batches are drawn with operating-system entropy (or the seed given) exactly as the
     schedule of :meth:`schedule` says. A Poisson batch above ``max_batch_size`` is handed out
     whole: dropping records would let one displace another. The engine projects its sum.
+    A process forked in the middle of an epoch does not share its batches: the epoch ends there.
 
     Attributes:
       draw: What the batch handed out last is.
@@ -90,9 +94,10 @@ class PrivateLoader:
         self.collate = loader.collate_fn
         self.workers = loader.num_workers
         self.pin_memory = loader.pin_memory
-        entropy = secrets.randbits(128) if seed is None else seed
-        seeded = np.random.Generator(np.random.Philox(np.random.SeedSequence(entropy)))
-        self._rng: Any = SecureGenerator() if secure else seeded
+        self._seeded = seed is not None
+        self._entropy = Renewed(
+            SecureGenerator if secure else partial(_generator, seed), seeded=self._seeded
+        )
         self.draw = Draw(0, False, True)
         self.allowed: Callable[[], bool] = lambda: True
         self.begin: Callable[[], None] = lambda: None
@@ -102,6 +107,10 @@ class PrivateLoader:
         if self.sampling == "poisson":
             return default_max_batch(self.records, self.rate)
         return self.batch_size
+
+    @property
+    def _rng(self) -> Any:
+        return self._entropy.current()
 
     @property
     def rate(self) -> float:
@@ -186,14 +195,21 @@ class PrivateLoader:
     def __iter__(self) -> Iterator[Any]:
         self.begin()
         self.handed_out = 0
-        planned = list(self._pieces())
+        planned, process = list(self._pieces()), generation()
         fresh = True
         for batch, (_, draw) in zip(self._fetch(planned), planned, strict=True):
+            if not self._seeded and process != generation():
+                return  # a fork: these batches are the parent's
             if fresh and not self.allowed():
                 return  # the budget would be overspent: end the epoch here
             self.draw, fresh = draw, draw.last
             self.handed_out += 1
             yield batch
+
+
+def _generator(seed: int | None) -> np.random.Generator:
+    entropy = secrets.randbits(128) if seed is None else seed
+    return np.random.Generator(np.random.Philox(np.random.SeedSequence(entropy)))
 
 
 def _tensors(dataset: Any) -> tuple[torch.Tensor, ...] | None:
