@@ -23,6 +23,9 @@ class LossDistribution:
       tilt: The exponent of the tilt.
       log_scale: log of the factor by which the tilt was normalised.
       extra: Mass of infinite loss, the window's remainder included.
+      rounding: What the transform's rounding may have taken from a tilted mass. It is given back
+        to every cell: where the tilt is so strong that what lies a little lower drowns in it,
+        bounds stay bounds and become loose.
     """
 
     losses: Array
@@ -30,11 +33,12 @@ class LossDistribution:
     tilt: float
     log_scale: float
     extra: float
+    rounding: float = 0.0
 
     def _tails(self) -> tuple[Array, Array]:
         """At each loss ℓ: the mass at and above it, and that mass weighted by e^(ℓ - loss)."""
         exponent = np.clip(self.log_scale - self.tilt * self.losses, -745.0, 700.0)
-        mass = self.masses * np.exp(exponent)
+        mass = (self.masses + self.rounding) * np.exp(exponent)
         interval = float(self.losses[1] - self.losses[0])
         return np.cumsum(mass[::-1])[::-1], discounted_tail(mass, interval)
 

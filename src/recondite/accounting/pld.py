@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -99,7 +100,9 @@ def _best_tilt(pairs: Sequence[tuple[DiscretePair, int]], delta: float) -> float
         best = int(np.argmin(bound))
         low, high = exponents[max(best - 1, 0)], exponents[min(best + 1, len(exponents) - 1)]
         exponents = np.geomspace(low, high, 9)
-    return float(exponents[len(exponents) // 2])
+    # A law with more mass than δ at its top has no best exponent: it grows without end, and what
+    # lies a few cells below the top would drown in the rounding of the transform.
+    return min(float(exponents[len(exponents) // 2]), 1.0 / pairs[0][0].interval)
 
 
 def compose_pairs(
@@ -138,7 +141,14 @@ def compose_pairs(
     left = math.exp(min(0.0, log_scale - tilt * high + _LOG_TAIL))
     if tilt == 0:
         left *= 2.0  # what lies below the window
-    return LossDistribution(losses, masses, tilt, log_scale, infinite + left)
+    # Untilted curves are asked for large masses only, and have a precision of their own.
+    rounding = _rounding(pairs) if tilt > 0 else 0.0
+    return LossDistribution(losses, masses, tilt, log_scale, infinite + left, rounding)
+
+
+def _rounding(pairs: Sequence[tuple[DiscretePair, int]]) -> float:
+    """Error of a mass: of the transform, and of a logarithm that is multiplied by the releases."""
+    return 2.0**-52 * (16 + sum(count for _, count in pairs))
 
 
 def _interval(composition: Composition, epsilon: float, order: float) -> float:
@@ -159,10 +169,19 @@ def discretise(
     return [(pair.complete(), count) for pair, count in pairs] if pessimistic else pairs
 
 
-def _worst_epsilon(pairs: list[tuple[DiscretePair, int]], delta: float) -> float:
+def _worst_epsilon(
+    pairs: list[tuple[DiscretePair, int]], delta: float, *, upper: bool = True
+) -> float:
+    """ε of the worse direction; a lower bound gets nothing for what rounding may have taken."""
     worst = 0.0
     for side in (pairs, [(pair.reverse(), count) for pair, count in pairs]):
-        worst = max(worst, compose_pairs(side, tilt=_best_tilt(side, delta)).epsilon(delta))
+        tilt, rounding = _best_tilt(side, delta), _rounding(side) if upper else 0.0
+        found = replace(compose_pairs(side, tilt=tilt), rounding=rounding).epsilon(delta)
+        if tilt * side[0][0].interval > 0.5:
+            # The exponent was cut: a large δ is seen as well, or better, without one.
+            plain = replace(compose_pairs(side), rounding=rounding)
+            found = min(found, plain.epsilon(delta))
+        worst = max(worst, found)
     return worst
 
 
@@ -213,7 +232,8 @@ def pld_bracket(composition: Composition, delta: float) -> tuple[float, float]:
         fine = _aligned(composition, interval / refinement)
         try:
             pairs = discretise(composition, fine, delta=delta, pessimistic=False)
-            lower = min(max(lower, _worst_epsilon(pairs, delta)), upper)
+            found = _worst_epsilon(pairs, delta, upper=False)
+            lower = min(max(lower, found), upper)
         except GridTooFineError:
             break
     return lower, upper
