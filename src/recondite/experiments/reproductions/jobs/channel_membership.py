@@ -137,7 +137,7 @@ def _learnt(
             # One mask for all runs: alone, each would have drawn this one.
             keep = functional.dropout(torch.ones(size, width, device=device), _DROPOUT)
             optimizer.zero_grad(set_to_none=True)
-            losses(where, keep).sum().backward()  # type: ignore[no-untyped-call]
+            torch.autograd.backward(losses(where, keep).sum())
             optimizer.step()
 
         return where, Replayed(step, device)

@@ -114,6 +114,7 @@ def _forked(runs: Sequence[Callable[[], None]]) -> Callable[[], None]:
     Libraries keep a workspace for each stream: runs that were recorded on one stream and replayed
     at once would write to the same one.
     """
+    # torch gives its streams no types.
     streams: list[Any] = [torch.cuda.Stream() for _ in runs]  # type: ignore[no-untyped-call]
 
     def step() -> None:
@@ -141,7 +142,7 @@ def _step(
         optimizer.zero_grad(set_to_none=True)
         with tensor_cores():
             loss = nn.functional.cross_entropy(net(images), labels)
-            loss.backward()  # type: ignore[no-untyped-call]
+            torch.autograd.backward(loss)
         optimizer.step()
 
     return step

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import nn
 
 from recondite.attacks.gradient.dlg import DLG
 from recondite.attacks.gradient.inverting import InvertingGradients
@@ -21,7 +20,7 @@ from recondite.experiments.reproductions.jobs.compare import (
     SIGMA,
     _data,
 )
-from recondite.experiments.reproductions.jobs.leaks import finished, joined, leak, measured
+from recondite.experiments.reproductions.jobs.leaks import attacked, joined, leak, measured
 from recondite.experiments.reproductions.jobs.sink import Context
 from recondite.experiments.reproductions.stacked import Release
 from recondite.models import build
@@ -115,19 +114,7 @@ def attack(
         if kind == "iga"
         else DLG(steps=steps, restarts=2 if steps < 100 else 4)
     )
-    found = finished(
-        method.reconstruct_many(
-            model,
-            nn.functional.cross_entropy,
-            whole.gradients,
-            shape=data.shape,
-            batch_size=batch,
-            labels=whole.labels,
-            bounds=data.bounds,
-            seed=0,
-            time_limit=context.minutes * 60,
-        )
-    )
+    found = attacked(method, model, whole, data, context.minutes * 60)
     _gallery(context, f"{kind}-{batch}-{name}", releases, found.images, whole.images, data, batches)
     rows = []
     for number, release in enumerate(releases):
@@ -163,7 +150,7 @@ def _gallery(
     """The first images of each release, as bytes, for the figures of reconstructions."""
     if context.out is None or found.shape[1] in (16, 32, 64):
         return
-    stored: dict[str, np.ndarray] = {}
+    stored: dict[str, Any] = {}
     many = found.shape[1] == 1  # one image a victim
     for number, release in enumerate(releases):
         span = slice(number * batches, (number + 1) * batches)
@@ -175,4 +162,4 @@ def _gallery(
         (data.pixels(first).clamp(0, 1) * 255).round().to(torch.uint8).cpu().numpy()
     )
     context.out.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(context.out / f"gallery-{name}.npz", **stored)  # type: ignore[arg-type]
+    np.savez_compressed(context.out / f"gallery-{name}.npz", **stored)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -141,8 +142,10 @@ def pack(name: str, data_dir: str | None, out: Path, parts: int = 1) -> list[Pat
     out.mkdir(parents=True, exist_ok=True)
     files = []
     for part in range(parts):
-        chosen = {key: np.array_split(value, parts)[part] for key, value in arrays.items()}
+        chosen: dict[str, Any] = {
+            key: np.array_split(value, parts)[part] for key, value in arrays.items()
+        }
         file = out / (f"{name}.npz" if parts == 1 else f"{name}-{part + 1}.npz")
-        np.savez_compressed(file, **chosen)  # type: ignore[arg-type]
+        np.savez_compressed(file, **chosen)
         files.append(file)
     return files

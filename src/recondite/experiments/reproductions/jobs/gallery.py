@@ -15,7 +15,7 @@ from recondite.attacks.gradient.inverting import InvertingGradients
 from recondite.experiments.reproductions.jobs.channels import Fitter, Setting, beta, spectrum
 from recondite.experiments.reproductions.jobs.data import Split, split
 from recondite.experiments.reproductions.jobs.dirdp import records
-from recondite.experiments.reproductions.jobs.leaks import finished, joined, leak, measured
+from recondite.experiments.reproductions.jobs.leaks import attacked, joined, leak, measured
 from recondite.experiments.reproductions.jobs.sink import Context
 from recondite.experiments.reproductions.stacked import Plan, Release, Stack, train
 from recondite.metrics import ssim
@@ -36,11 +36,11 @@ def _save(context: Context, job: str, block: str, pictures: dict[str, Tensor]) -
     if context.out is None:
         return
     context.out.mkdir(parents=True, exist_ok=True)
-    arrays = {
+    arrays: dict[str, Any] = {
         key: (value.clamp(0, 1) * 255).round().to(torch.uint8).cpu().numpy()
         for key, value in pictures.items()
     }
-    np.savez_compressed(context.out / stored(job, block), **arrays)  # type: ignore[arg-type]
+    np.savez_compressed(context.out / stored(job, block), **arrays)
 
 
 def reconstructions(context: Context) -> None:
@@ -87,19 +87,7 @@ def _pictures(context: Context, job: str, key: str) -> list[dict[str, Any]]:
             for n, (_, _, release, keep) in enumerate(shown)
         ]
         whole = joined(parts)
-        found = finished(
-            method.reconstruct_many(
-                net,
-                nn.functional.cross_entropy,
-                whole.gradients,
-                shape=data.shape,
-                batch_size=1,
-                labels=whole.labels,
-                bounds=data.bounds,
-                seed=0,
-                time_limit=context.pick(10, 15, 300),
-            )
-        )
+        found = attacked(method, net, whole, data, context.pick(10, 15, 300))
         for n, (defence, value, _, _) in enumerate(shown):
             pictures[f"{victim}, {defence}, {value:g}"] = data.pixels(found.images[n])
             scores = measured(found.images[n : n + 1], whole.images[n : n + 1], data)

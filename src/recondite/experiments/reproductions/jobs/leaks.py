@@ -8,14 +8,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from recondite.attacks.gradient.base import Reconstruction
+from recondite.attacks.gradient.base import GradientAttack, Reconstruction
 from recondite.experiments.reproductions.jobs.data import Split
 from recondite.experiments.reproductions.stacked import Release, Stack
 from recondite.experiments.reproductions.stacked.blocks import Partition
 from recondite.experiments.reproductions.stacked.release import Releaser
 from recondite.metrics import score
 
-__all__ = ["Leak", "finished", "joined", "leak", "measured"]
+__all__ = ["Leak", "attacked", "finished", "joined", "leak", "measured"]
 
 
 @dataclass(frozen=True)
@@ -96,6 +96,33 @@ def joined(leaks: list[Leak]) -> Leak:
         {name: torch.cat([one.gradients[name] for one in leaks]) for name in names},
         torch.cat([one.images for one in leaks]),
         torch.cat([one.labels for one in leaks]),
+    )
+
+
+def attacked(
+    method: GradientAttack, model: nn.Module, seen: Leak, data: Split, time_limit: float
+) -> Reconstruction:
+    """What an attacker who knows the labels makes of all victims at once; no torn result.
+
+    Args:
+      method: The attack.
+      model: The network whose gradients these are.
+      seen: The victims.
+      data: Where their records come from.
+      time_limit: Seconds for all.
+    """
+    return finished(
+        method.reconstruct_many(
+            model,
+            nn.functional.cross_entropy,
+            seen.gradients,
+            shape=data.shape,
+            batch_size=seen.labels.shape[1],
+            labels=seen.labels,
+            bounds=data.bounds,
+            seed=0,
+            time_limit=time_limit,
+        )
     )
 
 

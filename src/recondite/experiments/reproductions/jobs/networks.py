@@ -259,6 +259,7 @@ def network(model: str, data: Split, device: str) -> nn.Module:
     """
     net = build(model, data.shape, 10, seed=0).to(device)
     if model == "alexnet" and device.startswith("cuda"):
+        # torch's types know this argument for tensors only.
         return net.to(memory_format=torch.channels_last)  # type: ignore[call-overload,no-any-return]
     return net
 

@@ -6,11 +6,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from torch import nn
-
 from recondite.attacks.gradient.inverting import InvertingGradients
 from recondite.experiments.reproductions.jobs.compare import _data
-from recondite.experiments.reproductions.jobs.leaks import finished, joined, leak, measured
+from recondite.experiments.reproductions.jobs.leaks import attacked, joined, leak, measured
 from recondite.experiments.reproductions.jobs.sink import Context
 from recondite.experiments.reproductions.stacked import Plan, Release, Stack, train
 from recondite.models import build
@@ -56,19 +54,7 @@ def _sizes(context: Context, batch: int, trained: bool = False) -> list[dict[str
         ]
     )
     steps = 40 if context.quick else 2500 if context.small else 10_000
-    found = finished(
-        InvertingGradients(steps=steps).reconstruct_many(
-            model,
-            nn.functional.cross_entropy,
-            whole.gradients,
-            shape=data.shape,
-            batch_size=batch,
-            labels=whole.labels,
-            bounds=data.bounds,
-            seed=0,
-            time_limit=170,
-        )
-    )
+    found = attacked(InvertingGradients(steps=steps), model, whole, data, 170)
     rows = []
     for number, (name, sigma, divisor, _) in enumerate(cases):
         span = slice(number * batches, (number + 1) * batches)

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from recondite.attacks.gradient.base import GradientAttack
 from recondite.experiments.reproductions.jobs.data import Split
-from recondite.experiments.reproductions.jobs.leaks import Leak, finished, joined, leak, measured
+from recondite.experiments.reproductions.jobs.leaks import Leak, attacked, joined, leak, measured
 from recondite.experiments.reproductions.stacked import Release
 
 __all__ = ["Case", "attack_cases"]
@@ -64,19 +64,7 @@ def attack_cases(
                 for place, case in enumerate(group)
             ]
         )
-        found = finished(
-            method.reconstruct_many(
-                model,
-                nn.functional.cross_entropy,
-                whole.gradients,
-                shape=data.shape,
-                batch_size=1,
-                labels=whole.labels,
-                bounds=data.bounds,
-                seed=0,
-                time_limit=seconds / len(groups),
-            )
-        )
+        found = attacked(method, model, whole, data, seconds / len(groups))
         for place, case in enumerate(group):
             span = slice(place * images, (place + 1) * images)
             truth = data.images[:images].unsqueeze(1)

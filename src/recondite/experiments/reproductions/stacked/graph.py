@@ -47,6 +47,7 @@ class Replayed:
             self._graph.replay()
         elif self._calls < _WARM_UP:
             # Libraries choose their algorithms in these calls, off the stream that is recorded.
+            # torch gives its streams no types.
             side: Any = torch.cuda.Stream(self._device)  # type: ignore[no-untyped-call]
             side.wait_stream(torch.cuda.current_stream())
             with torch.cuda.stream(side):
