@@ -205,3 +205,14 @@ def test_capacity_and_information_of_one_release(dim, blocks, kappa):
         for notion in ("per_release", "run"):
             assert result.log_bayes_capacity[notion] == pytest.approx(capacity, rel=1e-10)
             assert result.mutual_information[notion] == pytest.approx(information, rel=1e-9)
+
+
+@pytest.mark.parametrize("kappa", [0.5, 1.0, 5.0, 20.0])
+@pytest.mark.parametrize("delta", [1e-2, 1e-3, 1e-4, 1e-6])
+def test_the_bracket_holds_the_closed_form(kappa, delta):
+    """In three dimensions, where much mass lies at the largest loss: both ends, within 0.2%."""
+    root = math.exp(kappa) - math.sqrt(delta * math.expm1(2 * kappa))
+    exact = 2 * math.log(root)
+    lower, upper = rc.epsilon_bracket(rc.Directional(kappa, 3), rc.Poisson(1.0, 1), delta)
+    assert lower <= exact * (1 + 1e-9) <= upper * (1 + 2e-9)
+    assert upper <= exact * 1.002

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import TypeVar
 
@@ -177,12 +178,22 @@ def _worst_epsilon(
     for side in (pairs, [(pair.reverse(), count) for pair, count in pairs]):
         tilt, rounding = _best_tilt(side, delta), _rounding(side) if upper else 0.0
         found = replace(compose_pairs(side, tilt=tilt), rounding=rounding).epsilon(delta)
-        if tilt * side[0][0].interval > 0.5:
-            # The exponent was cut: a large δ is seen as well, or better, without one.
-            plain = replace(compose_pairs(side), rounding=rounding)
-            found = min(found, plain.epsilon(delta))
+        if not upper or _drowned(side, tilt, found):
+            # A large δ is seen as well, or better, without a tilt; and the end of a tilted window,
+            # which stands for an ε below it, is no lower bound.
+            with suppress(GridTooFineError):
+                plain = replace(compose_pairs(side), rounding=rounding)
+                found = min(found, plain.epsilon(delta))
         worst = max(worst, found)
     return worst
+
+
+def _drowned(pairs: list[tuple[DiscretePair, int]], tilt: float, epsilon: float) -> bool:
+    """Whether masses at ε may be lost beside a tilted one at the top."""
+    top = sum(count * float(pair.losses[-1]) for pair, count in pairs)
+    # Sums of many losses have no top to speak of.
+    few = sum(count for _, count in pairs) <= 16
+    return tilt * pairs[0][0].interval > 0.5 or (few and tilt * (top - epsilon) > 30.0)
 
 
 def _solve(composition: Composition, delta: float) -> tuple[float, float]:
