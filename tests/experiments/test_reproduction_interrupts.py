@@ -94,7 +94,7 @@ JOBS = {
 
 @pytest.mark.parametrize("name", JOBS)
 def test_a_torn_attack_ends_its_job(name, data, stopped, monkeypatch, tmp_path):
-    for module, loader in ((compare_attacks, "_data"), (reasons, "_data"), (gallery, "records"),
+    for module, loader in ((compare_attacks, "records"), (reasons, "records"), (gallery, "records"),
                            (channel_attacks, "records")):  # fmt: skip
         monkeypatch.setattr(module, loader, lambda *a, **k: data)
     context = Context(out=tmp_path, quick=True, say=lambda line: None)
@@ -104,7 +104,7 @@ def test_a_torn_attack_ends_its_job(name, data, stopped, monkeypatch, tmp_path):
 
 
 def test_the_dlg_job_too(data, monkeypatch):
-    monkeypatch.setattr(compare_attacks, "_data", lambda *a: data)
+    monkeypatch.setattr(compare_attacks, "records", lambda *a: data)
 
     def stop(*a, **k):
         raise KeyboardInterrupt
@@ -115,7 +115,7 @@ def test_the_dlg_job_too(data, monkeypatch):
 
 
 def test_the_command_ends_with_130_and_goes_on(data, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(compare_attacks, "_data", lambda *a: data)
+    monkeypatch.setattr(compare_attacks, "records", lambda *a: data)
     monkeypatch.setattr("recondite.cli.reproduce._here", lambda place: dict.fromkeys(names, True))
     item = ITEMS["compare/table-2"]
     names = item.data

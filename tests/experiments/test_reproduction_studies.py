@@ -38,7 +38,10 @@ SETS = {
     "lfw": (1113, 371, (3, 32, 32), 106),
 }
 NETWORKS = "recondite.experiments.reproductions.jobs.dirdp_networks"
-SMALL_NETWORKS = ("mlp", "mlp2", "lenet", "lenet-dlg", f"{NETWORKS}:lenet", f"{NETWORKS}:mlp")
+GLOROT = "recondite.experiments.reproductions.jobs.compare_network:mlp"
+SMALL_NETWORKS = (
+    GLOROT, "mlp2", "lenet", "lenet-dlg", f"{NETWORKS}:lenet", f"{NETWORKS}:mlp",
+)  # fmt: skip
 
 
 def known_facts(study, data_dir=None):
@@ -110,17 +113,18 @@ def test_compare_has_the_printed_values(data):
     assert five.training.epochs == compare.SETTING["epochs"]
     assert five.training.batch_size == compare.SETTING["batch"]
     assert five.training.max_grad_norm == compare.SETTING["clip"]
-    assert f"Adam, learning rate {five.training.learning_rate}" in compare.SETTING["optimizer"]
-    assert (five.training.optimizer, five.prepare) == ("adam", compare_job.DATA[data])
-    assert five.training.weight_decay is None
+    rate, decay = five.training.learning_rate, five.training.weight_decay
+    assert compare.SETTING["optimizer"] == f"Adam, learning rate {rate}, weight decay {decay}"
+    # Decoupled: the assumption that is marked.
+    assert (five.training.optimizer, five.prepare) == ("adamw", compare_job.DATA[data])
+    plan = compare_job.CHOSEN.plan(1, 128)
+    assert (plan.optimizer, plan.rate, plan.decay) == ("adamw", rate, decay)
     # One over the records, as printed.
     assert five.delta is None
     assert values(five, "vmf", "kappa") == kappas
     assert values(five, "gaussian", "noise_multiplier") == sigmas
     for _, defence, value, batch in (key for key in compare.TABLE_5 if key[0] == data):
-        # The printed decay acts at the small batches only.
-        own = {"batch_size": batch, "optimizer": "adamw", "weight_decay": 0.1}
-        own = {} if batch == 128 else own
+        own = {} if batch == 128 else {"batch_size": batch}
         key = "kappa" if defence == "vmf" else "noise_multiplier"
         assert value in values(five, defence, key, **own)
     six = study_files.read(f"compare/table-6-{data}")
@@ -309,7 +313,7 @@ def test_the_list_names_the_files(capsys):
 def test_study_prints_the_files_as_they_are(capsys):
     assert run(["reproduce", "compare/table-5", "--study"]) == 0
     out = capsys.readouterr().out
-    assert "# assumed: at batch 128 no weight decay acts" in out
+    assert "# assumed: first weights are drawn by Glorot's" in out
     documents = list(yaml.safe_load_all(out))
     assert [d["name"] for d in documents] == [
         "compare-table-5-mnist", "compare-table-5-fashion-mnist",

@@ -150,6 +150,7 @@ def test_items_of_pure_accounting(name, tmp_path, capsys):
     [
         ("compare/figure-2", 8),
         ("compare/table-2", 4),
+        ("compare/signal", 24),
         ("channel/figure-9", 4),
         ("dirdp/puzzle", 6),
         ("dirdp-v1/table-3", 2),
@@ -262,9 +263,16 @@ def test_tables_of_trade_offs():
     assert printed["mlp2, cifar10, MIA-R"].paper == 1.0
     assert printed["lenet, fashion-mnist, MIA-R"].paper < 1.0
     row = {"model": "lenet", "data": "cifar10", "members": 9, "references": 2, "auc_low": 0.6}
-    rows = [{**row, "defence": "none", "value": 0.0, "auc": 0.8},
-            {**row, "defence": "vmf", "value": 1.0, "auc": 0.7}]  # fmt: skip
+    rows = [{**row, "defence": "none", "value": 0.0, "auc": 0.8, "accuracy": [0.6]},
+            {**row, "defence": "vmf", "value": 1.0, "auc": 0.7, "accuracy": [0.5]}]  # fmt: skip
     assert verdict(rows).stands == "falls"
+    # A network that was not trained says nothing about a defence.
+    dead = [{**r, "data": "fashion-mnist", "auc": 0.5, "auc_low": 0.49, "accuracy": [0.1]}
+            for r in rows]  # fmt: skip
+    assert verdict(dead).stands == "not run"
+    both = verdict([*rows, *dead])
+    assert both.stands == "falls"
+    assert "lenet on fashion-mnist (10 % right)" in both.evidence
     assert verdict([]).stands == "not run"
 
 

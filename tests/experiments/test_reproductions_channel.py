@@ -83,8 +83,9 @@ def test_training_side_by_side_is_the_ordinary_loop(data):
 
 def test_a_rate_that_does_not_learn_is_not_used(data, monkeypatch):
     monkeypatch.setattr(networks, "_RATES", (30.0, 0.003))
-    found = networks.tried("lenet", data, "cpu", 40)
-    assert found[30.0] <= 0.3 < found[0.003]
+    draws = [drawn_from(data.images, data.labels, 64)] * 2
+    found = networks.tried("lenet", data, "cpu", 40, draws)
+    assert found[30.0] <= 0.15 < found[0.003]
     assert networks.chosen(found) == 0.003
     assert networks.chosen({}) == networks.chosen({0.003: 0.1}) == 30.0
 

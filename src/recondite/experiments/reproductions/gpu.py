@@ -25,6 +25,7 @@ JOBS = {
     "dirdp-puzzle": ("dirdp", "puzzle"),
     "dirdp-variants": ("dirdp_variants", "sweep"),
     "dirdp-louder": ("dirdp_variants", "louder"),
+    "dirdp-norms": ("dirdp_variants", "norms"),
     "dirdp-moved": ("dirdp_variants", "moved"),
     "dirdp-iga": ("dirdp_attacks", "table_4"),
     "dirdp-v1-attacks": ("dirdp_attacks", "early"),
@@ -37,6 +38,7 @@ JOBS = {
     "channel-times": ("networks", "times"),
     "channel-networks": ("networks", "accuracy"),
     "channel-networks-inversion": ("networks", "inversion"),
+    "compare-signal": ("compare_signal", "signal"),
     "compare-noise-size": ("reasons", "noise_size"),
 }
 

@@ -101,6 +101,7 @@ _ITEMS = (
     Item("compare/figure-5", "ε against Bayes' capacity", "log capacities, printed and of the leak", "accounting:capacity_figure", cpu="1 s"),
     Item("compare/figure-6", "images rebuilt by DLG", "pictures", "compare:table_3", (("compare_attacks:dlg", "compare-dlg", ("dlg",)),), _MNIST, "20 min", "1 min", "10 s", figure="series:compare_dlg"),
     Item("compare/equal-notions", "pairs of truly equal ε and capacity", "κ for each σ", "accounting:equal_notions", cpu="10 s", note="beyond the paper"),
+    Item("compare/signal", "signal over noise from the first step to the last", "of what leaks, and accuracies there", "reasons:signal", (("compare_signal:signal", "compare-signal", ()),), _MNIST, "2 min", "1 min", "10 s", "beyond the paper: why equal accuracy is not equal protection"),
     Item("compare/noise-size", "why Table VI's Gaussian errors differ", "MSE with the noise divided once more, MNIST", "reasons:noise_size", (("reasons:noise_size", "compare-noise-size", ()),), ("mnist",), "30 min", "1 min", "5 s", "beyond the paper: one reason tested"),
     Item("channel/table-2", "time of training", "times over plain training, four networks", "channel_more:times", (("networks:times", "channel-times", ()),), ("cifar10",), "3 min", "1 min", "10 s", "on a CPU with batches of 64, 16, 8 and 4: a batch of 64 of VGG16 needs 34 GB"),
     Item("channel/figure-3", "capacity by λ and σ", "closed form", "accounting:tan_toy", cpu="1 s", figure="series:capacity_by_noise"),

@@ -18,12 +18,12 @@ from recondite.experiments.reproductions.jobs.compare import (
     EXTRA_SIGMA,
     KAPPA,
     SIGMA,
-    _data,
+    records,
 )
+from recondite.experiments.reproductions.jobs.compare_network import network
 from recondite.experiments.reproductions.jobs.leaks import attacked, joined, leak, measured
 from recondite.experiments.reproductions.jobs.sink import Context
 from recondite.experiments.reproductions.stacked import Release
-from recondite.models import build
 
 __all__ = ["attack", "dlg", "iga"]
 
@@ -102,8 +102,8 @@ def attack(
     kind: str = "iga",
 ) -> list[dict[str, Any]]:
     """Attacks every release of the same batches in one computation; one row a release."""
-    data = _data(context, name)
-    model = build("mlp", data.shape, 10, seed=0).to(context.device)
+    data = records(context, name)
+    model = network(data.shape, 10, seed=0).to(context.device)
     parts = [
         leak(model, data, release, batch=batch, batches=batches, seed=100 + number)
         for number, release in enumerate(releases)

@@ -10,6 +10,7 @@ from typing import Any
 from recondite.experiments.reproductions.jobs.data import Split, split
 from recondite.experiments.reproductions.jobs.dirdp_networks import chosen
 from recondite.experiments.reproductions.jobs.sink import Context
+from recondite.experiments.reproductions.printed.dirdp import NORMS
 from recondite.experiments.reproductions.stacked import Plan, Release, Stack, train
 
 __all__ = ["EPSILONS", "HYPER", "KAPPAS", "MULTIPLIERS", "accuracy", "puzzle", "records"]
@@ -107,7 +108,8 @@ def _block(
     if kind == "plain":
         releases = [Release("none", clipping="none")]
     elif kind == "gaussian":
-        releases = [Release("gaussian", s) for s in MULTIPLIERS[pair]]
+        norm = NORMS.get(name, 1.0)
+        releases = [Release("gaussian", s, norm=norm) for s in MULTIPLIERS[pair]]
     else:
         values = (1.0, 50.0, 500.0) if epochs else KAPPAS
         releases = [
@@ -137,6 +139,7 @@ def _block(
                 "blocks": partition[0] if kind == "vmf" else None,
                 "weights": partition[1] if kind == "vmf" else None,
                 "epsilon": EPSILONS[number] if kind == "gaussian" else None,
+                "norm": release.norm if kind == "gaussian" else None,
                 "batch": batch,
                 "rate": rate,
                 "optimizer": optimizer,

@@ -8,8 +8,10 @@ from typing import Any
 
 from torch import nn
 
+from recondite.attacks.gradient.base import GradientAttack
 from recondite.attacks.gradient.dlg import DLG
 from recondite.attacks.gradient.inverting import InvertingGradients
+from recondite.experiments.reproductions.jobs.data import Split
 from recondite.experiments.reproductions.jobs.dirdp import EPSILONS, KAPPAS, MULTIPLIERS, records
 from recondite.experiments.reproductions.jobs.singles import Case, attack_cases
 from recondite.experiments.reproductions.jobs.sink import Context
@@ -73,20 +75,47 @@ def early(context: Context) -> None:
         for model in ("lenet-dlg", "mlp2"):
             for attack in ("dlg", "iga"):
                 key = f"{attack}/{model}/{name}"
-                blocks[key] = partial(_early, context, model, name, attack)
+                blocks[f"{key}/plain"] = partial(_undefended, context, model, name, attack)
+                blocks[f"{key}/noisy"] = partial(_early, context, model, name, attack)
     if context.quick:
         blocks = {key: run for key, run in blocks.items() if "lenet-dlg/mnist" in key}
     context.blocks(sink, blocks)
 
 
-def _early(context: Context, model: str, name: str, attack: str) -> list[dict[str, Any]]:
-    data = records(context, name, 200 if context.quick else None, scale="published")
-    net = build(model, data.shape, data.classes, seed=0).to(context.device)
-    small = count_parameters(net) < 100_000
-    images = 1 if context.quick else 50 if small else 10
+def _undefended(context: Context, model: str, name: str, attack: str) -> list[dict[str, Any]]:
+    """Without noise, before and after training; with time enough to end."""
+    net, data, images = _victim(context, model, name)
+    method = _method(attack, context.pick(20, 1000, 1000))
     cases = [Case({"defence": "none", "value": 0.0}, _PLAIN)]
+    seconds = 60.0 if context.quick else 600.0
+    rows = []
+    for victim in ("untrained", "trained"):
+        if victim == "trained":
+            if context.quick:
+                break
+            _train(net, model, data, context)
+        done = attack_cases(net, data, cases, method, images=images, seconds=seconds)
+        rows += [{"victim": victim, **row} for row in done]
+    return [{"data": name, "model": model, "run": context.mark, **row} for row in rows]
+
+
+def _victim(context: Context, model: str, name: str) -> tuple[nn.Module, Split, int]:
+    """A network, its records, and how many images are attacked."""
+    data = records(context, name, context.pick(200, 2000, None), scale="published")
+    net = build(model, data.shape, data.classes, seed=0).to(context.device)
+    many = count_parameters(net) < 100_000
+    return net, data, context.pick(1, 10 if many else 4, 50 if many else 10)
+
+
+def _method(attack: str, steps: int) -> GradientAttack:
+    # Double precision: DLG either finds an image exactly or not at all.
+    return DLG(steps=steps) if attack == "dlg" else InvertingGradients(steps=steps)
+
+
+def _early(context: Context, model: str, name: str, attack: str) -> list[dict[str, Any]]:
+    net, data, images = _victim(context, model, name)
     # As printed: noise of deviation ε on the gradient itself, so that larger is noisier.
-    cases += [
+    cases = [
         Case(
             {"defence": "gaussian", "value": s},
             Release("gaussian", s, clipping="flat", norm=1e6, sensitivity=1.0),
@@ -103,20 +132,12 @@ def _early(context: Context, model: str, name: str, attack: str) -> list[dict[st
             for k in _V1_KAPPA
         ]
     if context.quick:
-        cases = cases[:2]
-    steps = 20 if context.quick else 1000
-    if attack == "dlg":
-        # Double precision and restarts: DLG either finds an image exactly or not at all.
-        method: Any = DLG(steps=min(steps, 300), restarts=2 if small else 1)
-    else:
-        method = InvertingGradients(steps=steps)
+        cases = cases[:1]
+    steps = 20 if context.quick else 300 if attack == "dlg" else 1000
+    method = _method(attack, steps)
     done = attack_cases(net, data, cases, method, images=images, seconds=60, most=700)
-    rows = [{"victim": "untrained", **row} for row in done]
-    if not context.quick:
-        _train(net, model, data, context)
-        more = attack_cases(net, data, cases[:1], method, images=images, seconds=30)
-        rows += [{"victim": "trained", **row} for row in more]
-    return [{"data": name, "model": model, **row} for row in rows]
+    marks = {"data": name, "model": model, "victim": "untrained", "run": context.mark}
+    return [{**marks, **row} for row in done]
 
 
 def _train(net: nn.Module, model: str, data: Any, context: Context) -> None:

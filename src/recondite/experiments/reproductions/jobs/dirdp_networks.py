@@ -28,6 +28,8 @@ class Network:
       hidden: Widths, of the MLP.
       pixels: "half" ((x - .5)/.5) or "unit" (x).
       optimizer: Another than the printed one, or None.
+      first: How weights are drawn: by torch's own law, by Glorot's ("xavier"), or uniformly in
+        ±0.5, biases too, as the authors of DLG have it ("dlg").
     """
 
     model: str
@@ -36,32 +38,41 @@ class Network:
     hidden: tuple[int, ...] = (1024,)
     pixels: str = "half"
     optimizer: str | None = None
+    first: str = "torch"
 
     @property
     def name(self) -> str:
         """For blocks and tables."""
         shape = self.pooling if self.model == "lenet" else "-".join(map(str, self.hidden))
-        return "/".join(
-            [self.model, self.activation, shape, self.pixels, self.optimizer or "as-is"]
-        )
+        parts = [self.model, self.activation, shape, self.pixels, self.optimizer or "as-is"]
+        return "/".join(parts if self.first == "torch" else [*parts, self.first])
 
     def build(self, shape: tuple[int, int, int], classes: int, seed: int | None) -> nn.Module:
         """The network with its first weights, from a seed or torch's own generator."""
-        act = ACTIVATIONS[self.activation]
         with seeded(seed):
-            if self.model == "lenet":
-                pool = nn.MaxPool2d if self.pooling == "max" else nn.AvgPool2d
-                padding = 2 if shape[1] == 28 else 0
-                return nn.Sequential(
-                    nn.Conv2d(shape[0], 6, 5, padding=padding), act(), pool(2),
-                    nn.Conv2d(6, 16, 5), act(), pool(2), nn.Flatten(),
-                    nn.Linear(400, 120), act(), nn.Linear(120, 84), act(), nn.Linear(84, classes),
-                )  # fmt: skip
-            widths = (math.prod(shape), *self.hidden, classes)
-            layers: list[nn.Module] = [nn.Flatten()]
-            for one, other in pairwise(widths):
-                layers += [nn.Linear(one, other), act()]
-            return nn.Sequential(*layers[:-1])
+            net = self._layers(shape, classes)
+            for weight in net.parameters() if self.first != "torch" else ():
+                if self.first == "dlg":
+                    nn.init.uniform_(weight, -0.5, 0.5)
+                elif weight.ndim > 1:
+                    nn.init.xavier_uniform_(weight)
+            return net
+
+    def _layers(self, shape: tuple[int, int, int], classes: int) -> nn.Module:
+        act = ACTIVATIONS[self.activation]
+        if self.model == "lenet":
+            pool = nn.MaxPool2d if self.pooling == "max" else nn.AvgPool2d
+            padding = 2 if shape[1] == 28 else 0
+            return nn.Sequential(
+                nn.Conv2d(shape[0], 6, 5, padding=padding), act(), pool(2),
+                nn.Conv2d(6, 16, 5), act(), pool(2), nn.Flatten(),
+                nn.Linear(400, 120), act(), nn.Linear(120, 84), act(), nn.Linear(84, classes),
+            )  # fmt: skip
+        widths = (math.prod(shape), *self.hidden, classes)
+        layers: list[nn.Module] = [nn.Flatten()]
+        for one, other in pairwise(widths):
+            layers += [nn.Linear(one, other), act()]
+        return nn.Sequential(*layers[:-1])
 
 
 # Picked after the fact among what was tried (job "dirdp-variants"): LeNet "the original", with

@@ -7,11 +7,11 @@ from functools import partial
 from typing import Any
 
 from recondite.attacks.gradient.inverting import InvertingGradients
-from recondite.experiments.reproductions.jobs.compare import _data
+from recondite.experiments.reproductions.jobs.compare import records
+from recondite.experiments.reproductions.jobs.compare_network import network
 from recondite.experiments.reproductions.jobs.leaks import attacked, joined, leak, measured
 from recondite.experiments.reproductions.jobs.sink import Context
 from recondite.experiments.reproductions.stacked import Plan, Release, Stack, train
-from recondite.models import build
 
 __all__ = ["noise_size"]
 
@@ -31,18 +31,18 @@ def noise_size(context: Context) -> None:
 
 
 def _sizes(context: Context, batch: int, trained: bool = False) -> list[dict[str, Any]]:
-    data = _data(context, "mnist")
-    model = build("mlp", data.shape, 10, seed=0).to(context.device)
+    data = records(context, "mnist")
+    model = network(data.shape, 10, seed=0).to(context.device)
     if trained:
         stack = Stack([model], context.device)
-        plan = Plan(1400, 128, "shuffled", "adamw", 0.005)
+        plan = Plan(1400, 128, "shuffled", "adamw", 0.005, decay=0.1)
         train(stack, data.images, data.labels, [_PLAIN], plan, seed=0)
         model.load_state_dict(stack.state(0))
     cases = [("clipped flat", 0.0, 0.0, Release("clip"))]
     cases.append(("clipped by layer", 0.0, 0.0, Release("clip", clipping="per-layer")))
-    divisors = (1.0,) if trained or context.quick else (1.0, 8.0, 16.0, 32.0, float(batch))
+    divisors = (1.0,) if trained or context.quick else (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
     for sigma in (0.204, 0.461, 1.23):
-        for divisor in dict.fromkeys(divisors):
+        for divisor in divisors:
             cases.append(("gaussian", sigma, divisor, Release("gaussian", sigma / divisor)))
         by_layer = Release("gaussian", sigma, clipping="per-layer")
         cases.append(("gaussian by layer", sigma, 1.0, by_layer))

@@ -11,13 +11,14 @@ from recondite.experiments.reproductions.tables.cells import Cell, mean, spread
 from recondite.metrics.defence import improvement_membership, improvement_reconstruction
 
 __all__ = [
-    "beta_weights", "by_capacity", "by_rounds", "compression", "embedding", "faces", "improvements",
-    "networks", "networks_inversion", "planes", "times", "without_small",
+    "DIED", "beta_weights", "by_capacity", "by_rounds", "compression", "embedding", "faces",
+    "improvements", "networks", "networks_inversion", "planes", "times", "without_small",
 ]  # fmt: skip
 
 Rows = Sequence[dict[str, Any]]
 _NATURAL, _WIDE = (50.0, 100.0, 200.0, 300.0), (500.0, 800.0, 1000.0, 1500.0)
 _DATA = ("fashion-mnist", "cifar10")
+DIED = 0.11  # accuracy of a network of ten classes that says the same of every image
 
 
 def _name(row: dict[str, Any]) -> str:
@@ -220,6 +221,8 @@ def _trained(row: dict[str, Any]) -> str:
         why = f"{row['run']}: {why}"
     if row.get("rate", 0.001) != 0.001:
         why += f"; Adam {row['rate']:g}, since it does not learn with 0.001"
+    if mean(row["accuracy"]) <= DIED:
+        why += "; it died at this rate"
     why += "; TF32" if "TF32" in row.get("precision", "") else ""
     return why + (f"; {row['cut']}" if row.get("cut") else "")
 

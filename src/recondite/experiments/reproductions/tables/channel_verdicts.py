@@ -7,7 +7,7 @@ from typing import Any
 
 from recondite.experiments.reproductions.printed import channel as tan
 from recondite.experiments.reproductions.tables.cells import Verdict, mean
-from recondite.experiments.reproductions.tables.channel_more import improvements
+from recondite.experiments.reproductions.tables.channel_more import DIED, improvements
 
 __all__ = ["verdicts"]
 
@@ -73,15 +73,18 @@ def _networks(rows: Rows) -> list[Verdict]:
             lines.setdefault((row["model"], row["data"]), []).append(row)
     said, rights = [], []
     for (model, data), found in lines.items():
-        ordered = sorted(found, key=lambda row: row["value"])
-        if len(ordered) > 1:
+        learnt = [row for row in found if mean(row["accuracy"]) > DIED]
+        ordered = sorted(learnt, key=lambda row: row["value"])
+        if len(learnt) < len(found):
+            said.append(f"{model}, {data}: only {len(learnt)} of {len(found)} learnt at all")
+        elif len(ordered) > 1:
             low, high = (100 * mean(row["accuracy"]) for row in (ordered[0], ordered[-1]))
             rights.append(high > low)
             said.append(
                 f"{model}, {data}: {low:.1f} → {high:.1f} % from κ = {ordered[0]['value']:g} to "
                 f"{ordered[-1]['value']:g}"
             )
-    if not said:
+    if not rights:
         return []
     claim = "Accuracy rises with κ on the other networks too (Figure 9)."
     return [Verdict(claim, _stands(rights), "; ".join(said) + _note(rows))]

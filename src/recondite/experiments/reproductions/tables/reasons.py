@@ -9,7 +9,7 @@ from recondite.experiments.reproductions.printed import compare as biswas
 from recondite.experiments.reproductions.printed import dirdp
 from recondite.experiments.reproductions.tables.cells import Cell, mean
 
-__all__ = ["noise_size", "readings"]
+__all__ = ["noise_size", "norms", "readings", "signal"]
 
 Rows = Sequence[dict[str, Any]]
 
@@ -28,6 +28,34 @@ def noise_size(rows: Rows) -> list[Cell]:
             why = f"{row['run']}: {why}"
         paper = None if known is None else known[1]
         cells.append(Cell(name, paper, row["mse_scaled_placed"], unit="MSE", why=why))
+    return cells
+
+
+def signal(rows: Rows) -> list[Cell]:
+    """Signal over noise of what leaks, by step."""
+    symbol = {"gaussian": "σ", "vmf": "κ"}
+    return [
+        Cell(
+            f"{r['data']}, {symbol[r['defence']]} = {r['value']:g}, after {r['steps']:,} steps",
+            None,
+            r["signal_to_noise"],
+            unit="signal/noise",
+            why=f"average gradient {r['length']:.3f} long; accuracy {100 * r['accuracy']:.1f} %",
+        )
+        for r in rows
+    ]
+
+
+def norms(rows: Rows) -> list[Cell]:
+    """Table 2's Gaussian cells by the norm that gradients are clipped to."""
+    cells = []
+    for row in rows:
+        known = dirdp.TABLE_2[row["model"], "gaussian", row["epsilon"], row["data"]]
+        how = "by layer, " if row["clipping"] == "per-layer" else ""
+        name = (
+            f"{row['model']}, {row['data']}, gaussian {row['epsilon']:g}, {how}C = {row['norm']:g}"
+        )
+        cells.append(Cell(name, known, 100 * mean(row["accuracy"]), unit="accuracy"))
     return cells
 
 
