@@ -1,6 +1,7 @@
 """Reasons for cells that are off: what they rest on, checked from outside."""
 
 import math
+from itertools import product
 
 import numpy as np
 import pytest
@@ -10,12 +11,19 @@ from recondite.experiments.reproductions.jobs import compare as job
 from recondite.experiments.reproductions.jobs.compare_network import FIRST, mlp, network
 from recondite.experiments.reproductions.jobs.compare_signal import share
 from recondite.experiments.reproductions.jobs.dirdp_networks import CHOSEN, Network
-from recondite.experiments.reproductions.printed import compare, dirdp
+from recondite.experiments.reproductions.printed import compare
 from recondite.experiments.reproductions.stacked import Release, Stack
 from recondite.experiments.reproductions.stacked.release import Releaser
 from recondite.experiments.reproductions.stacked.sampling import Sampler
 from recondite.experiments.reproductions.tables import accounting, reasons
-from recondite.experiments.reproductions.tables.compare import attainable, equal_signal, table_5
+from recondite.experiments.reproductions.tables.channel_verdicts import verdicts as channel_verdicts
+from recondite.experiments.reproductions.tables.compare import (
+    _matched,
+    attainable,
+    equal_signal,
+    table_5,
+    trade_off,
+)
 from recondite.experiments.reproductions.tables.others import dirdp_accuracy
 from recondite.mechanisms import VonMisesFisher
 from recondite.models import build, resolve
@@ -71,9 +79,9 @@ def test_glorots_law_of_the_other_networks():
         # Biases stay as they were.
         assert torch.equal(before, after) == (before.ndim == 1)
     third = Network("mlp2", "tanh", hidden=(50, 15), first="dlg").build((3, 32, 32), 10, 0)
-    for weight in third.parameters():
+    for weight in weights(third):
         assert float(weight.abs().max()) <= 0.5
-    assert float(third[1].weight.std()) == pytest.approx(1 / math.sqrt(12), rel=0.01)
+    assert float(weights(third)[0].std()) == pytest.approx(1 / math.sqrt(12), rel=0.01)
 
 
 def test_every_reading_differs_from_the_chosen_one():
@@ -118,6 +126,49 @@ def test_equal_signal_meets_where_errors_follow_it():
     assert all(turned < noisy - 0.5 for _, noisy, turned in equal_signal(points, 2 * length))
 
 
+def matched(gap):
+    """The verdict where VMF's error is the Gaussian one and a gap that depends on accuracy."""
+    accuracy, attacks = [], []
+    for data, (kind, values) in product(
+        ("mnist", "fashion-mnist"), (("gaussian", (0.2, 0.6, 1.2)), ("vmf", (100.0, 500.0, 900.0)))
+    ):
+        for place, value in enumerate(values):
+            level = (90.0, 60.0, 40.0)[place if kind == "gaussian" else 2 - place]
+            key = {"defence": kind, "value": value}
+            accuracy.append({"block": f"main/{data}", "accuracy": [level / 100], **key})
+            error = 4.0 + (gap(level) if kind == "vmf" else 0.0)
+            errors = dict.fromkeys(("mse_scaled_placed", "mse_scaled"), error)
+            attacks.append({"block": f"iga-128/{data}", "ssim_placed": 0.0, **errors, **key})
+    points = {d: trade_off(accuracy, attacks, d) for d in ("mnist", "fashion-mnist")}
+    (found,) = _matched(points, ())
+    return found
+
+
+def test_equal_accuracy_is_told_by_its_signs():
+    alike, safer, worse = matched(lambda _: 0.01), matched(lambda _: 1.0), matched(lambda _: -1.0)
+    assert [v.stands for v in (alike, safer, worse)] == ["falls", "stands", "falls"]
+    assert "the same error at 22 of 22" in alike.evidence
+    assert "the same error at 0 of 22" in worse.evidence
+    assert "MNIST at 90% -1.00" in worse.evidence
+    top = matched(lambda level: 0.4 if level > 80 else 0.0)
+    assert top.stands == "in part"
+    assert "MNIST at 90% +0.40" in top.evidence
+
+
+def test_deaths_are_counted_and_not_taken_for_a_trend():
+    def told(*rights):
+        row = {"model": "vgg16", "data": "cifar10", "defence": "natural"}
+        rows = [{**row, "value": 50.0 * k, "accuracy": [a]} for k, a in enumerate(rights)]
+        return next(v for v in channel_verdicts([], [], [], [], rows) if "Figure 9" in v.claim)
+
+    assert told(0.3, 0.4, 0.5).stands == "stands"
+    assert told(0.3, 0.6, 0.5).stands == "in part"
+    assert told(0.5, 0.4, 0.3).stands == "falls"
+    dead = told(0.1, 0.1, 0.6)
+    assert dead.stands == "falls"
+    assert "(2 of 3 died)" in dead.evidence
+
+
 def rows_of(scores):
     return [
         {"block": f"batch-16/{data}", "defence": d, "value": v, "accuracy": scores}
@@ -147,23 +198,22 @@ def test_a_cell_that_is_off_says_what_was_tried():
 
 def test_table_2_takes_the_assumed_clipping_norm():
     row = {"model": "lenet", "data": "cifar10", "defence": "gaussian", "epsilon": 0.8}
-    rows = [{**row, "accuracy": [0.455]}]
+    rows = [{**row, "norm": 1.0, "accuracy": [0.455]}, {**row, "norm": 50.0, "accuracy": [0.361]}]
     louder = [
         {**row, "factor": f, "norm": c, "accuracy": [a]}
-        for f, c, a in ((4.0, 1.0, 0.386), (1.0, 40.0, 0.371), (1.0, 50.0, 0.361))
+        for f, c, a in ((4.0, 1.0, 0.386), (1.0, 40.0, 0.371), (1.0, 1.0, 0.455))
     ]
     cells = {c.name: c for c in dirdp_accuracy(rows, louder)}
     found = cells["lenet, cifar10, gaussian 0.8"]
     assert found.ours == pytest.approx(36.1)
     for said in ("C = 50;", "45.5 with C = 1", "37.1 with C = 40", "38.6 with C = 1 and 4 times"):
         assert said in found.why
-    # Without those runs the cell has not been run as assumed.
-    assert next(c for c in dirdp_accuracy(rows) if c.name == found.name).ours is None
-    # Elsewhere the norm is 1.
+    # Without such a run the cell has not been run as assumed.
+    assert next(c for c in dirdp_accuracy(rows[:1]) if c.name == found.name).ours is None
+    # Elsewhere the norm is 1, said or not.
     other = [{**row, "data": "fashion-mnist", "accuracy": [0.8]}]
     cells = {c.name: c for c in dirdp_accuracy(other, louder)}
     assert cells["lenet, fashion-mnist, gaussian 0.8"].ours == pytest.approx(80)
-    assert set(dirdp.NORMS) == {"cifar10"}
 
 
 def test_tables_of_reasons():

@@ -269,7 +269,7 @@ def test_tables_of_trade_offs():
     # A network that was not trained says nothing about a defence.
     dead = [{**r, "data": "fashion-mnist", "auc": 0.5, "auc_low": 0.49, "accuracy": [0.1]}
             for r in rows]  # fmt: skip
-    assert verdict(dead).stands == "not run"
+    assert verdict(dead).stands == "nothing to tell"
     both = verdict([*rows, *dead])
     assert both.stands == "falls"
     assert "lenet on fashion-mnist (10 % right)" in both.evidence

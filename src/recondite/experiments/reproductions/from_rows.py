@@ -87,6 +87,7 @@ class _Group:
             "rate": training["learning_rate"],
             "optimizer": training["optimizer"],
             "clipping": training["clipping"],
+            "norm": training["max_grad_norm"],
             "noise": self.row["settings"].get("noise"),
         }
 

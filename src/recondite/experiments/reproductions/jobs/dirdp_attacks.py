@@ -85,7 +85,7 @@ def early(context: Context) -> None:
 def _undefended(context: Context, model: str, name: str, attack: str) -> list[dict[str, Any]]:
     """Without noise, before and after training; with time enough to end."""
     net, data, images = _victim(context, model, name)
-    method = _method(attack, context.pick(20, 1000, 1000))
+    method = _method(attack, 20 if context.quick else 1000)
     cases = [Case({"defence": "none", "value": 0.0}, _PLAIN)]
     seconds = 60.0 if context.quick else 600.0
     rows = []

@@ -79,7 +79,7 @@ def louder(context: Context) -> None:
     """
     sink = context.sink("dirdp-louder")
     some = list(product((1.5, 2.0, 3.0, 4.0), (1.0,), _SOME))
-    every = [(f, c, e) for f, c in ((4.0, 1.0), (1.0, 40.0), (1.0, 50.0)) for e in EPSILONS]
+    every = [(f, c, e) for f, c in ((4.0, 1.0), (1.0, 40.0), (1.0, 1.0)) for e in EPSILONS]
     blocks: dict[str, Callable[[], list[dict[str, Any]]]] = {
         f"{name}/{model}": partial(_louder, context, model, cases)
         for name, cases in (("louder", some), ("every", every))

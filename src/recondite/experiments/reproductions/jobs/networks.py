@@ -40,6 +40,7 @@ _WIDE = ("white", "personalized-paper")
 _RATES = (0.001, 0.0003, 0.0001, 0.00003)
 # Steps of trainings that try a rate, and what each must reach: a network that dies stays at 0.1.
 _PILOT, _REACHED = 1000, 0.15
+_PILOTS = [Setting(), Setting("natural", SMALL[0]), Setting("natural", SMALL[-1])]
 
 
 def times(context: Context) -> None:
@@ -164,9 +165,11 @@ class _Known:
 
     Attributes:
       data: Records and channels by data set.
+      rates: By (model, data set): least accuracy of short trainings, by learning rate.
     """
 
     data: dict[str, tuple[Split, Fitter]] = field(default_factory=dict)
+    rates: dict[tuple[str, str], dict[float, float]] = field(default_factory=dict)
 
 
 def _settings(context: Context, group: str) -> list[Setting]:
@@ -190,8 +193,11 @@ def _trained(
     inputs = ChannelInputs(data, fitter, settings, generator)
     steps, batch = context.pick(5, 30, STEPS), context.pick(4, 16, 64)
     draws = [noisy_batches(inputs, run, batch) for run in range(len(settings))]
-    full = not (context.quick or context.small)
-    rates = tried(model, data, context.device, _PILOT, draws) if full else {}
+    if (model, name) not in known.rates and not (context.quick or context.small):
+        hard = ChannelInputs(data, fitter, _PILOTS, generator)
+        pilots = [noisy_batches(hard, run, batch) for run in range(len(_PILOTS))]
+        known.rates[model, name] = tried(model, data, context.device, _PILOT, pilots)
+    rates = known.rates.get((model, name), {})
     rate = chosen(rates)
     tests = context.pick(12, 300, 10_000)
     nets = [network(model, data, context.device) for _ in settings]

@@ -19,6 +19,9 @@ from recondite._version import __version__
 
 __all__ = ["Context", "Sink", "provenance"]
 
+# Raised when blocks change their meaning: what an older version stored is computed again.
+_SCHEMA = 2
+
 
 def provenance(device: str) -> dict[str, Any]:
     """What a reader needs to know of where numbers come from."""
@@ -59,9 +62,10 @@ class Sink:
     def __post_init__(self) -> None:
         if self.path is not None and self.path.exists():
             stored = json.loads(self.path.read_text())
-            if (stored.get("quick", False), stored.get("small", False)) == (self.quick, self.small):
+            size = stored.get("quick", False), stored.get("small", False)
+            if stored.get("schema_version") == _SCHEMA and size == (self.quick, self.small):
                 self.rows, self.done = stored["rows"], set(stored["blocks"])
-        self.head = {"schema_version": 1, "job": self.job, "quick": self.quick}
+        self.head = {"schema_version": _SCHEMA, "job": self.job, "quick": self.quick}
         if self.small:
             self.head["small"] = True
         self.head["provenance"] = provenance(self.device)

@@ -18,7 +18,7 @@ SETTING = {
 }
 ASSUMPTIONS = (
     "pixels are (x - .5)/.5: the printed eigenvalues come out on that scale",
-    "Adam with learning rate 0.001: no optimizer is named",
+    "Adam with learning rate 0.001 (VGG16: 0.0001): no optimizer is named",
     "fresh noise at every step (per_step): the paper's n·κ needs it",
     "the attacked network of Figure 14 is untrained",
     "CelebA and SVHN are not here; their loaders are. Figure 5's faces are LFW's",

@@ -24,8 +24,9 @@ SETTING = {
 ASSUMPTIONS = (
     "pixels are (x - .1307)/.3081 (MNIST) and (x - .2860)/.3530 (Fashion-MNIST): not said, but the "
     "printed errors are on that scale",
-    "first weights are drawn by Glorot's (Xavier's) uniform law: not said; with torch's own law no "
-    "decay fits all batch sizes, with this one the printed decay does",
+    "first weights are drawn by Glorot's (Xavier's) uniform law: not said, picked after the fact; "
+    "Kaiming's and orthogonal ones fit as well where they were tried, torch's own with neither "
+    "the printed decay nor none",
     "the printed decay of 0.1 is decoupled (AdamW): added to the gradient, as Adam has it, nothing "
     "is learnt",
     "one clipping norm for the whole gradient: Section VII.B says 'by layer, the way Opacus "

@@ -17,9 +17,10 @@ SETTING = {
 ASSUMPTIONS = (
     "δ = 1e-5, σ by tight accounting of Table 1's epochs: neither is said",
     "pixels (x - .5)/.5; LFW at 32×32",
-    "clipping norm 1, and 50 for CIFAR-10's Gaussian cells: not printed, picked after the fact",
+    "clipping norm 1, and 50 for CIFAR-10's Gaussian cells of Table 2: not printed, picked after "
+    "the fact",
     'LeNet-5 with tanh and average pooling ("the original"), an MLP with tanh and hidden layers of '
-    "50 and 15 (the same authors' of 2025): picked after the fact among up to 33 networks a set",
+    "50 and 15 (the same authors' of 2025): picked after the fact among those at the end",
     "the MLP on LFW is trained by SGD: Table 1 prints a momentum of 0.9, which Adam does not have",
     "partition and reading of ε_V: searched for, see the puzzle",
     "CIFAR-100 is not here: its column is left out",

@@ -22,8 +22,8 @@ ASSUMPTIONS = (
     "keep their length, or DLG could not match them",
     "labels of CIFAR-10 where CIFAR-100's were used (CIFAR-100 is not here)",
     "trained victims: five epochs",
-    "accuracies (Tables 1 and 2): LeNet-5 with ReLU, δ = 1e-5 and tight accounting; VMF noise on "
-    "clipped gradients, by single weights and by rows",
+    "accuracies (Tables 1 and 2): the networks of the 2023 version, δ = 1e-5 and tight accounting; "
+    "VMF noise on clipped gradients, by single weights and by rows",
 )
 # Accuracy in per cent: (model, defence, ε): MNIST, CIFAR-10, CIFAR-100.
 _ACCURACY = """

@@ -25,7 +25,7 @@ class Sampler:
     def __init__(
         self, kind: str, runs: int, records: int, batch: int, generator: torch.Generator
     ) -> None:
-        if batch > records:
+        if kind != "shuffled" and batch > records:
             raise ValueError(f"batch must be at most the number of records {records}, got {batch}")
         self.kind, self.runs, self.records, self.batch = kind, runs, records, batch
         self.generator = generator

@@ -221,7 +221,7 @@ def _trained(row: dict[str, Any]) -> str:
         why = f"{row['run']}: {why}"
     if row.get("rate", 0.001) != 0.001:
         why += f"; Adam {row['rate']:g}, since it does not learn with 0.001"
-    if mean(row["accuracy"]) <= DIED:
+    if mean(row["accuracy"]) <= DIED and not row.get("run"):
         why += "; it died at this rate"
     why += "; TF32" if "TF32" in row.get("precision", "") else ""
     return why + (f"; {row['cut']}" if row.get("cut") else "")

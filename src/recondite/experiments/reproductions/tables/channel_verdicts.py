@@ -71,23 +71,22 @@ def _networks(rows: Rows) -> list[Verdict]:
     for row in rows:
         if row["defence"] == "natural":
             lines.setdefault((row["model"], row["data"]), []).append(row)
-    said, rights = [], []
+    said, rights, parts = [], [], []
     for (model, data), found in lines.items():
-        learnt = [row for row in found if mean(row["accuracy"]) > DIED]
-        ordered = sorted(learnt, key=lambda row: row["value"])
-        if len(learnt) < len(found):
-            said.append(f"{model}, {data}: only {len(learnt)} of {len(found)} learnt at all")
-        elif len(ordered) > 1:
-            low, high = (100 * mean(row["accuracy"]) for row in (ordered[0], ordered[-1]))
-            rights.append(high > low)
-            said.append(
-                f"{model}, {data}: {low:.1f} → {high:.1f} % from κ = {ordered[0]['value']:g} to "
-                f"{ordered[-1]['value']:g}"
-            )
-    if not rights:
+        ordered = sorted(found, key=lambda row: row["value"])
+        values = [100 * mean(row["accuracy"]) for row in ordered]
+        if len(values) < 2:
+            continue
+        died = sum(mean(row["accuracy"]) <= DIED for row in ordered)
+        rights.append(not died and values == sorted(values))
+        parts.append(not died and values[-1] > values[0])
+        shown = " → ".join(f"{value:.1f}" for value in values)
+        note = f" ({died} of {len(values)} died)" if died else ""
+        said.append(f"{model}, {data}: {shown} % by rising κ{note}")
+    if not said:
         return []
     claim = "Accuracy rises with κ on the other networks too (Figure 9)."
-    return [Verdict(claim, _stands(rights), "; ".join(said) + _note(rows))]
+    return [Verdict(claim, _stands(rights, parts), "; ".join(said) + _note(rows))]
 
 
 def _inverted(rows: Rows) -> list[Verdict]:

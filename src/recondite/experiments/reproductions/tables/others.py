@@ -68,7 +68,10 @@ def tan_inversion(rows: Rows) -> list[Cell]:
         found = [r for r in rows if r["defence"] == kind and r["value"] == kappa]
         best = min(found, key=lambda r: r["mse_scaled"], default=None)
         ours = None if best is None else best["mse_scaled"]
-        cells.append(Cell(f"LeNet, {kind} {kappa:g}", known, ours, unit="MSE", why=_cut(best)))
+        why = _cut(best)
+        if best is not None and len(found) > 1:
+            why = f"the better of two priors, {best['total_variation']:g}" + (why and f"; {why}")
+        cells.append(Cell(f"LeNet, {kind} {kappa:g}", known, ours, unit="MSE", why=why))
     return cells
 
 
@@ -95,24 +98,15 @@ def dirdp_accuracy(rows: Rows, louder: Rows = ()) -> list[Cell]:
     for (model, defence, value, data), known in dirdp.TABLE_2.items():
         if data == "cifar100":
             continue
-        kind = "directional" if defence == "vmf" else defence
-        key = "epsilon" if defence == "gaussian" else "value"
-        found = [
-            r
-            for r in [*rows, *(() if defence != "gaussian" else louder)]
-            if r["model"] == model
-            and r["data"] == data
-            and r["defence"] == kind
-            and (defence == "none" or r[key] == value)
-        ]
-        chosen = [r for r in found if _as_assumed(r)]
-        row = chosen[0] if chosen else None
+        where = (model, "directional" if defence == "vmf" else defence, value, data)
+        found = [r for r in rows if _is(r, *where) and _assumed_norm(r)]
+        row = found[0] if found else None
         scores = [] if row is None else [100 * v for v in row["accuracy"]]
         why = ""
         if row is not None and defence == "vmf":
             why = f"{row['blocks']}, {row['weights']} weights"
-        elif row is not None and defence == "gaussian" and data == "cifar10":
-            why = _otherwise(found)
+        elif row is not None and defence == "gaussian" and data in dirdp.NORMS:
+            why = _otherwise(data, [r for r in louder if _is(r, *where)])
         label = "" if defence == "none" else f" {value:g}"
         cells.append(
             Cell(
@@ -127,23 +121,28 @@ def dirdp_accuracy(rows: Rows, louder: Rows = ()) -> list[Cell]:
     return cells
 
 
-def _as_assumed(row: dict[str, Any]) -> bool:
-    """Whether a row has the noise that ε allows and the clipping norm that was picked."""
-    if row["defence"] != "gaussian":
-        return True
+def _is(row: dict[str, Any], model: str, defence: str, value: float, data: str) -> bool:
+    if (row["model"], row["defence"], row["data"]) != (model, defence, data):
+        return False
+    key = "epsilon" if defence == "gaussian" else "value"
+    return defence == "none" or bool(row[key] == value)
+
+
+def _assumed_norm(row: dict[str, Any]) -> bool:
+    """Whether Gaussian noise has the clipping norm that was picked for the data."""
     wanted = dirdp.NORMS.get(row["data"], 1.0)
-    return row.get("factor", 1.0) == 1.0 and (row.get("norm") or 1.0) == wanted
+    return row["defence"] != "gaussian" or (row.get("norm") or 1.0) == wanted
 
 
-def _otherwise(found: Sequence[dict[str, Any]]) -> str:
+def _otherwise(data: str, found: Rows) -> str:
     """What other clipping norms and noises gave at an ε."""
     said = {}
     for row in found:
-        norm, factor = row.get("norm") or 1.0, row.get("factor", 1.0)
-        if not _as_assumed(row) and factor in (1.0, 4.0):
-            noise = f" and {factor:g} times the noise" if factor != 1.0 else ""
-            said[norm, factor] = f"{100 * mean(row['accuracy']):.1f} with C = {norm:g}{noise}"
-    ours = f"C = {dirdp.NORMS['cifar10']:g}"
+        if row["factor"] in (1.0, 4.0):
+            noise = f" and {row['factor']:g} times the noise" if row["factor"] != 1.0 else ""
+            text = f"{100 * mean(row['accuracy']):.1f} with C = {row['norm']:g}{noise}"
+            said[row["factor"], row["norm"]] = text
+    ours = f"C = {dirdp.NORMS[data]:g}"
     return ours if not said else f"{ours}; tested: {', '.join(said[k] for k in sorted(said))}"
 
 

@@ -72,9 +72,10 @@ def readings(rows: Rows) -> list[Cell]:
         }
         gap = max(abs(ours[e] - known[e]) for e in known)
         said = ", ".join(f"{ours[e]:.1f} ({known[e]:.1f})" for e in known if e)
-        why = f"ε = 0.8, 3, 50: {said}; largest gap {gap:.1f}"
+        asked = ", ".join(f"{e:g}" for e in known if e)
+        why = f"ε = {asked}: {said}; largest gap {gap:.1f}"
         name = f"{data}, {network.replace('/', ', ')}"
         cells.append(
-            (model, data, gap, Cell(name, known[0.0], ours[0.0], unit="accuracy", why=why))
+            (model, data, gap, Cell(name, known.get(0.0), ours.get(0.0), unit="accuracy", why=why))
         )
     return [cell for *_, cell in sorted(cells, key=lambda entry: entry[:3])]
