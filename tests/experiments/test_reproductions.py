@@ -284,6 +284,25 @@ def test_compression_loses_most_with_the_largest_eigenvalue():
     assert channel_verdicts([], [], [], []) == []
 
 
+def test_pictures_of_both_data_sets_are_drawn(tmp_path, monkeypatch):
+    """Fashion-MNIST's name ends with MNIST's."""
+    for data in ("mnist", "fashion-mnist"):
+        images = np.zeros((1, 1, 2, 2), dtype=np.uint8)
+        names = (
+            "originals",
+            "none_0_none",
+            "clip_0_per-layer",
+            "vmf_75_flat",
+            "gaussian_1.23_flat",
+        )
+        np.savez(tmp_path / f"gallery-iga-128-{data}.npz", **dict.fromkeys(names, images))
+    shown = {}
+    monkeypatch.setattr(series, "pictures", shown.update)
+    series.compare_iga({}, tmp_path)
+    labels = ("originals", "undefended", "clipped by layer", "κ = 75", "σ = 1.23")
+    assert list(shown) == [f"{d}: {text}" for d in ("fashion-mnist", "mnist") for text in labels]
+
+
 def test_a_figure_without_a_form_compares_the_cells(tmp_path):
     assert draw("", {}, [Cell("a", 1.0, 2.0)], None, tmp_path / "a.svg")
     assert (tmp_path / "a.svg").stat().st_size > 1000

@@ -101,10 +101,21 @@ def compare_capacity(rows: Rows, folder: Path | None) -> Any:
 def _compare_pictures(folder: Path | None, pattern: str) -> Any:
     strips: dict[str, np.ndarray] = {}
     for file in sorted(folder.glob(pattern)) if folder is not None else []:
+        data = file.stem.split("-", 3)[3]  # of gallery-iga-128-fashion-mnist
         with np.load(file) as kept:
             for key in ("originals", *[k for k in kept.files if k != "originals"][:8]):
-                strips[f"{file.stem.rpartition('-')[2]}: {key}"] = kept[key]
+                strips[f"{data}: {_picture(key)}"] = kept[key]
     return pictures(strips)
+
+
+def _picture(key: str) -> str:
+    """Of a key of a gallery, as "vmf_75_flat"."""
+    kind, _, rest = key.partition("_")
+    value, _, clipping = rest.partition("_")
+    if kind in ("vmf", "gaussian"):
+        return f"{'κ' if kind == 'vmf' else 'σ'} = {value}"
+    by_layer = " by layer" if clipping == "per-layer" else ""
+    return {"none": "undefended", "clip": f"clipped{by_layer}"}.get(kind, key)
 
 
 def compare_iga(rows: Rows, folder: Path | None) -> Any:
