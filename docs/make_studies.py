@@ -22,6 +22,7 @@ from recondite.experiments.reproductions.tables import (
     accounting,
     channel_more,
     channel_verdicts,
+    compare_verdicts,
     dirdp_more,
     others,
     reasons,
@@ -197,7 +198,7 @@ def main() -> None:
 
 # What the pages use.
 __all__ = [
-    "Cell", "accounting", "assumptions", "channel", "channel_more", "channel_verdicts", "claims", "commands", "compare",
+    "Cell", "accounting", "assumptions", "channel", "channel_more", "channel_verdicts", "claims", "commands", "compare", "compare_verdicts",
     "compared", "dirdp", "dirdp_more", "dirdp_v1", "figures", "folded", "mean", "number", "others",
     "pyplot", "reasons", "rows", "save", "sources", "table", "timing", "within", "write",
 ]  # fmt: skip

@@ -152,7 +152,7 @@ def test_seeds_become_one_row_and_failures_none():
             "target": None, "seed": seed, "data": {"std": [0.3081], "records": 60_000},
             "utility": {"test_accuracy": accuracy, "train_accuracy": accuracy},
             "training": {"batch_size": 128, "steps": 1407, "epochs": 3, "learning_rate": 0.005,
-                         "optimizer": "adam", "clipping": "flat"},
+                         "optimizer": "adam", "clipping": "flat", "max_grad_norm": 1.0},
         }  # fmt: skip
 
     rows = [row("vmf", 75.0, seed, 0.3 + seed / 10) for seed in (0, 1)]

@@ -17,11 +17,10 @@ from recondite.experiments.reproductions.stacked.release import Releaser
 from recondite.experiments.reproductions.stacked.sampling import Sampler
 from recondite.experiments.reproductions.tables import accounting, reasons
 from recondite.experiments.reproductions.tables.channel_verdicts import verdicts as channel_verdicts
-from recondite.experiments.reproductions.tables.compare import (
+from recondite.experiments.reproductions.tables.compare import attainable, table_5
+from recondite.experiments.reproductions.tables.compare_verdicts import (
     _matched,
-    attainable,
     equal_signal,
-    table_5,
     trade_off,
 )
 from recondite.experiments.reproductions.tables.others import dirdp_accuracy

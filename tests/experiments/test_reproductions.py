@@ -21,7 +21,7 @@ from recondite.experiments.reproductions.tables.channel_more import compression
 from recondite.experiments.reproductions.tables.channel_verdicts import (
     verdicts as channel_verdicts,
 )
-from recondite.experiments.reproductions.tables.compare import equal_accuracy, verdicts
+from recondite.experiments.reproductions.tables.compare_verdicts import equal_accuracy, verdicts
 from recondite.experiments.reproductions.tables.dirdp_more import share_better, trade_off, verdict
 
 

@@ -9,8 +9,8 @@ from recondite.experiments.reproductions.printed import dirdp, dirdp_v1
 from recondite.experiments.reproductions.tables.cells import Cell, Verdict, mean
 
 __all__ = [
-    "membership", "pictures", "share_better", "trade_off", "v1_accuracy", "v1_faces", "v1_verdict",
-    "verdict",
+    "SILENT", "membership", "pictures", "share_better", "trade_off", "v1_accuracy", "v1_faces",
+    "v1_verdict", "verdict",
 ]  # fmt: skip
 
 Rows = Sequence[dict[str, Any]]
@@ -75,6 +75,9 @@ def verdict(rows: Rows) -> Verdict:
     return Verdict(claim, stands if tested else "nothing to tell", told)
 
 
+SILENT = "nothing to tell: the attack is at chance without defence too"
+
+
 def _tells(plain: dict[str, Any]) -> bool:
     """Whether the attack works without defence, so that a defence can show."""
     return bool(plain["auc_low"] > 0.5)
@@ -122,8 +125,7 @@ def our_points(
     """The same from our rows; membership rows have accuracies of their own."""
     out: dict[str, Points] = {"gaussian": [], "vmf": []}
     if kind == "MIA-R":
-        plain = _row(members, model=model, data=data, defence="none")
-        for row in members if plain is None or _tells(plain) else ():
+        for row in members:
             same = (row["model"], row["data"]) == (model, data)
             if same and row["defence"] in out and row["value"] <= 500:
                 out[row["defence"]].append((-100 * row["auc"], 100 * mean(row["accuracy"])))
@@ -154,6 +156,9 @@ def trade_off(accuracy: Rows, members: Rows, images: Rows) -> list[Cell]:
         why = "share of Gaussian points that a VMF point beats in both; 1 is a clear win"
         if any(r.get("run") for r in members) and kind == "MIA-R":
             why += "; small run on a CPU"
+        plain = _row(members, model=model, data=data, defence="none")
+        if kind == "MIA-R" and plain is not None and not _tells(plain):
+            why += f"; {SILENT}"
         cells.append(
             Cell(
                 f"{model}, {data}, {kind}",
