@@ -150,11 +150,19 @@ def commands(study: str) -> str:
     for item in ITEMS.values():
         if item.study != study or not item.jobs:
             continue
-        found = [row for _, job, _ in item.jobs for row in rows(job)]
+        found = [
+            row
+            for _, job, only in item.jobs
+            for row in rows(job)
+            if not only or any(part in row["block"] for part in only)
+        ]
         cells = item.cells({job: rows(job) for _, job, _ in item.jobs})
         run = sum(cell.ours is not None for cell in cells)
         small = sum("small run" in (row.get("run") or "") for row in found)
         cuts = list(dict.fromkeys(row["cut"] for row in found if row.get("cut")))
+        short = sum("stopped by the time limit" in cell.why for cell in cells)
+        if short:
+            cuts.append(f"{short} attacks stopped by our time limit, see the column why")
         if run == len(cells) and run and not small and not cuts:
             continue
         state = f"{run} of {len(cells)} cells" + (", small run on a CPU" if small else "")

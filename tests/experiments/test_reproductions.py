@@ -199,6 +199,12 @@ def test_a_job_stops_when_its_time_is_up(tmp_path):
     assert again.rows[0]["x"] == pytest.approx(1 / 3, abs=1e-5)
 
 
+def test_attacks_may_take_what_is_left_of_a_jobs_time():
+    """The command that a page names must be able to run an attack to its end."""
+    assert Context(minutes=60.0).seconds == pytest.approx(3600, abs=5)
+    assert Context(minutes=0.0).seconds == 60.0
+
+
 def test_scales_and_splits(packed):
     data = split("mnist", device="cpu", data_dir=str(packed), prepare="crop16")
     assert data.shape == (1, 16, 16)

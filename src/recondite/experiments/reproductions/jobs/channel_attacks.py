@@ -50,7 +50,9 @@ def _inversion(context: Context, name: str) -> list[dict[str, Any]]:
     rows = []
     for variation in (1e-4, 1e-2):
         method = InvertingGradients(steps=20 if context.quick else 4000, total_variation=variation)
-        done = attack_cases(net, data, cases, method, images=images, seconds=120, noisy=noisy)
+        done = attack_cases(
+            net, data, cases, method, images=images, seconds=context.seconds, noisy=noisy
+        )
         rows += [
             {"data": name, "model": "lenet", "total_variation": variation, **row} for row in done
         ]
@@ -147,5 +149,7 @@ def _compression(context: Context, name: str) -> list[dict[str, Any]]:
         cases.append(Case({**label, "place": place}, _PLAIN))
     net = build("lenet", data.shape, 10, seed=0).to(context.device)
     method = InvertingGradients(steps=20 if context.quick else 4000)
-    rows = attack_cases(net, data, cases, method, images=images, seconds=60, noisy=noisy)
+    rows = attack_cases(
+        net, data, cases, method, images=images, seconds=context.seconds, noisy=noisy
+    )
     return [{"data": name, "model": "lenet", **row} for row in rows]

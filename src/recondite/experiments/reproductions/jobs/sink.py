@@ -131,6 +131,11 @@ class Context:
             return "quick"
         return "small run on a CPU" if self.small else ""
 
+    @property
+    def seconds(self) -> float:
+        """What an attack may take: all that is left of the job's time, and a minute at least."""
+        return max(60.0, 60 * self.minutes - (time.monotonic() - self.began))
+
     def pick(self, quick: Any, small: Any, full: Any) -> Any:
         """One of three, by the size of the run."""
         return quick if self.quick else small if self.small else full

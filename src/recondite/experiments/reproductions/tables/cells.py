@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-__all__ = ["Cell", "Verdict", "agreement", "mean", "spread"]
+__all__ = ["Cell", "Verdict", "agreement", "find", "mean", "spread"]
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,14 @@ class Verdict:
     def to_dict(self) -> dict[str, Any]:
         """In plain types."""
         return asdict(self)
+
+
+def find(rows: Sequence[dict[str, Any]], **wanted: Any) -> dict[str, Any] | None:
+    """The first row that has these values."""
+    for row in rows:
+        if all(row.get(key) == value for key, value in wanted.items()):
+            return row
+    return None
 
 
 def mean(values: Sequence[float]) -> float:

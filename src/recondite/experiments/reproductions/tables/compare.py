@@ -7,28 +7,16 @@ from dataclasses import replace
 from typing import Any
 
 from recondite.experiments.reproductions.printed import compare as printed
-from recondite.experiments.reproductions.tables.cells import (
-    Cell,
-    mean,
-    spread,
-)
+from recondite.experiments.reproductions.tables.cells import Cell, find, mean, spread
 
 __all__ = [
-    "TITLE", "attacked", "attainable", "figure_2", "find", "table_2", "table_3",
-    "table_5", "table_6", "trained",
+    "TITLE", "attacked", "attainable", "figure_2", "table_2", "table_3", "table_5", "table_6",
+    "trained",
 ]  # fmt: skip
 
 Rows = Sequence[dict[str, Any]]
 TITLE = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
 _SYMBOL = {"vmf": "κ", "gaussian": "σ"}
-
-
-def find(rows: Rows, **wanted: Any) -> dict[str, Any] | None:
-    """The first row that has these values."""
-    for row in rows:
-        if all(row.get(key) == value for key, value in wanted.items()):
-            return row
-    return None
 
 
 def trained(rows: Rows, data: str, defence: str, value: float, batch: int) -> Any:

@@ -9,8 +9,8 @@ from typing import Any
 
 from recondite.experiments.reproductions.printed import compare as printed
 from recondite.experiments.reproductions.tables import accounting
-from recondite.experiments.reproductions.tables.cells import Verdict, mean
-from recondite.experiments.reproductions.tables.compare import TITLE, attacked, find, trained
+from recondite.experiments.reproductions.tables.cells import Verdict, find, mean
+from recondite.experiments.reproductions.tables.compare import TITLE, attacked, trained
 from recondite.numerics.ball import log_gaussian_ball_capacity
 
 __all__ = ["equal_accuracy", "equal_capacity", "equal_signal", "trade_off", "verdicts"]

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from recondite.experiments.reproductions.printed import dirdp, dirdp_v1
-from recondite.experiments.reproductions.tables.cells import Cell, Verdict, mean
+from recondite.experiments.reproductions.tables.cells import Cell, Verdict, find, mean
 
 __all__ = [
     "SILENT", "membership", "pictures", "share_better", "trade_off", "v1_accuracy", "v1_faces",
@@ -17,18 +17,11 @@ Rows = Sequence[dict[str, Any]]
 Points = list[tuple[float, float]]
 
 
-def _row(rows: Rows, **wanted: Any) -> dict[str, Any] | None:
-    for row in rows:
-        if all(row.get(key) == value for key, value in wanted.items()):
-            return row
-    return None
-
-
 def membership(rows: Rows) -> list[Cell]:
     """Table 3: area of MIA-R in per cent."""
     cells = []
     for (model, defence, value, data), known in dirdp.TABLE_3.items():
-        row = _row(rows, model=model, defence=defence, value=value, data=data)
+        row = find(rows, model=model, defence=defence, value=value, data=data)
         label = "" if defence == "none" else f" {value:g}"
         why = ""
         if row is not None:
@@ -36,7 +29,7 @@ def membership(rows: Rows) -> list[Cell]:
                      f"{100 * row['auc_high']:.0f}", f"{row['members']:,} members, "
                      f"{row['references']} references, {row['epochs']} epochs, "
                      f"batch {row['batch']}"]  # fmt: skip
-            other = _row(rows, model=model, data=data, defence=f"{defence}-sgd")
+            other = find(rows, model=model, data=data, defence=f"{defence}-sgd")
             if defence == "none" and not _tells(row):
                 parts.append(f"nothing to tell apart: the network gets {_right(row)} right")
             if other is not None:
@@ -56,7 +49,7 @@ def verdict(rows: Rows) -> Verdict:
     said, dead, tested = [], [], []
     for model, data in dict.fromkeys((r["model"], r["data"]) for r in weak):
         mine = [r for r in weak if (r["model"], r["data"]) == (model, data)]
-        plain = _row(rows, model=model, data=data, defence="none")
+        plain = find(rows, model=model, data=data, defence="none")
         if plain is not None and not _tells(plain):
             dead.append(f"{model} on {data} ({_right(plain)} right)")
             continue
@@ -137,9 +130,9 @@ def our_points(
         if row["defence"] == "gaussian":
             # Gradients are attacked as clipped to 1; accuracies of another norm are not theirs.
             usual = [r for r in accuracy if (r.get("norm") or 1.0) == 1.0]
-            found = _row(usual, defence="gaussian", epsilon=row["value"], **wanted)
+            found = find(usual, defence="gaussian", epsilon=row["value"], **wanted)
         else:
-            found = _row(accuracy, defence="directional", value=row["value"],
+            found = find(accuracy, defence="directional", value=row["value"],
                          blocks=row["blocks"], **wanted)  # fmt: skip
         if found is not None and row["value"] <= 500:
             point = (row["mse_scaled_median"], 100 * mean(found["accuracy"]))
@@ -156,7 +149,7 @@ def trade_off(accuracy: Rows, members: Rows, images: Rows) -> list[Cell]:
         why = "share of Gaussian points that a VMF point beats in both; 1 is a clear win"
         if any(r.get("run") for r in members) and kind == "MIA-R":
             why += "; small run on a CPU"
-        plain = _row(members, model=model, data=data, defence="none")
+        plain = find(members, model=model, data=data, defence="none")
         if kind == "MIA-R" and plain is not None and not _tells(plain):
             why += f"; {SILENT}"
         cells.append(
@@ -223,9 +216,9 @@ def v1_verdict(rows: Rows) -> Verdict:
     said, gaps, used = [], [], []
     wanted = {"data": "cifar10", "model": "lenet"}
     for blocks in ("elements", "rows"):
-        vmf = _row(rows, defence="vmf", value=5.0, blocks=blocks, **wanted)
+        vmf = find(rows, defence="vmf", value=5.0, blocks=blocks, **wanted)
         for epsilon in (0.8, 8.0):
-            gauss = _row(rows, defence="gaussian", value=epsilon, **wanted)
+            gauss = find(rows, defence="gaussian", value=epsilon, **wanted)
             if vmf is not None and gauss is not None:
                 gaps.append(100 * (vmf["top"]["1"] - gauss["top"]["1"]))
                 said.append(f"κ = 5 by {blocks} against ε = {epsilon:g}: {gaps[-1]:+.1f} points")
