@@ -70,7 +70,7 @@ def _block(context: Context, name: str) -> list[dict[str, Any]]:
             "length": float(lengths[run]),
             "signal_to_noise": share(release, float(lengths[run]), stack.dim),
             "accuracy": float(right[run]),
-            "run": "quick" if context.quick else "",
+            "run": context.mark,
         }
         for run, release in enumerate(releases)
         for step, (lengths, right) in seen.items()

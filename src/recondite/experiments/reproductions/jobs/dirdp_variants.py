@@ -56,6 +56,20 @@ def _networks(data: str) -> list[Network]:
     return out
 
 
+def _plan(network: Network, name: str, count: int, sampling: str, steps: int | None) -> Plan:
+    """Table 1's for so many records, but for the network's optimizer; or fewer steps."""
+    batch, rate, epochs, optimizer, momentum = HYPER[network.model, name]
+    if network.optimizer is not None:
+        optimizer, momentum = network.optimizer, 0.9
+    whole = epochs * math.ceil(count / batch)
+    return Plan(steps or whole, batch, sampling, optimizer, rate, momentum)
+
+
+def _sigmas(network: Network, name: str) -> dict[float, float]:
+    """By ε."""
+    return dict(zip(EPSILONS, MULTIPLIERS[network.model, name], strict=True))
+
+
 def sweep(context: Context) -> None:
     """Every reading on every data set, the cheap ones first."""
     sink = context.sink("dirdp-variants")
@@ -92,19 +106,18 @@ def _louder(
     context: Context, model: str, cases: list[tuple[float, float, float]]
 ) -> list[dict[str, Any]]:
     """Trains with so many times the noise, such a clipping norm and the σ of such an ε."""
-    network, pair = chosen(model, "cifar10"), (model, "cifar10")
+    network = chosen(model, "cifar10")
     data = records(context, "cifar10", 1000 if context.quick else None, network.pixels)
-    batch, rate, epochs, optimizer, momentum = HYPER[pair]
-    steps = 4 if context.quick else epochs * math.ceil(len(data.images) / batch)
-    known = dict(zip(EPSILONS, MULTIPLIERS[pair], strict=True))
+    known = _sigmas(network, "cifar10")
     releases = [
         Release("gaussian", factor * known[epsilon], norm=norm) for factor, norm, epsilon in cases
     ]
-    plan = Plan(steps, batch, "poisson", optimizer, rate, momentum)
+    plan = _plan(network, "cifar10", len(data.images), "poisson", 4 if context.quick else None)
     found = trained(context, network, data, releases, plan)
     return [
         {"data": "cifar10", "model": model, "network": network.name, "defence": "gaussian",
-         "epsilon": epsilon, "factor": factor, "norm": norm, "steps": steps, "accuracy": scores}
+         "epsilon": epsilon, "factor": factor, "norm": norm, "steps": plan.steps,
+         "accuracy": scores}
         for (factor, norm, epsilon), scores in zip(cases, found, strict=True)
     ]  # fmt: skip
 
@@ -126,23 +139,20 @@ def norms(context: Context) -> None:
 
 
 def _norms(context: Context, model: str, name: str) -> list[dict[str, Any]]:
-    network, pair = chosen(model, name), (model, name)
+    network = chosen(model, name)
     data = records(context, name, 300 if context.quick else None, network.pixels)
-    batch, rate, epochs, optimizer, momentum = HYPER[pair]
-    if network.optimizer is not None:
-        optimizer, momentum = network.optimizer, 0.9
-    steps = 2 if context.quick else epochs * math.ceil(len(data.images) / batch)
-    known = dict(zip(EPSILONS, MULTIPLIERS[pair], strict=True))
+    known = _sigmas(network, name)
     cases = list(product(_BOUNDS, _SOME))
     releases = [
         Release("gaussian", known[epsilon], clipping=clipping, norm=norm)
         for (clipping, norm), epsilon in cases
     ]
-    plan = Plan(steps, batch, "poisson", optimizer, rate, momentum)
+    plan = _plan(network, name, len(data.images), "poisson", 2 if context.quick else None)
     found = trained(context, network, data, releases, plan)
     return [
         {"data": name, "model": model, "network": network.name, "defence": "gaussian",
-         "epsilon": epsilon, "clipping": clipping, "norm": norm, "steps": steps, "accuracy": scores}
+         "epsilon": epsilon, "clipping": clipping, "norm": norm, "steps": plan.steps,
+         "accuracy": scores}
         for ((clipping, norm), epsilon), scores in zip(cases, found, strict=True)
     ]  # fmt: skip
 
@@ -157,18 +167,16 @@ def moved(context: Context) -> None:
 
 
 def _moved(context: Context, pixels: int, zoom: float) -> list[dict[str, Any]]:
-    network, pair = chosen("lenet", "lfw"), ("lenet", "lfw")
+    network = chosen("lenet", "lfw")
     data = records(context, "lfw", 300 if context.quick else None, network.pixels)
     draw = torch.Generator().manual_seed(0)
     images, test = (_shifted(x, pixels, zoom, draw) for x in (data.images, data.test_images))
     data = replace(data, images=images, test_images=test)
-    batch, rate, epochs, optimizer, momentum = HYPER[pair]
-    steps = 2 if context.quick else epochs * math.ceil(len(images) / batch)
-    known = dict(zip(EPSILONS, MULTIPLIERS[pair], strict=True))
+    known = _sigmas(network, "lfw")
     rows = []
     for epsilons, sampling in (((None,), "shuffled"), ((8.0, 50.0), "poisson")):
         releases = [_PLAIN if e is None else Release("gaussian", known[e]) for e in epsilons]
-        plan = Plan(steps, batch, sampling, optimizer, rate, momentum)
+        plan = _plan(network, "lfw", len(images), sampling, 2 if context.quick else None)
         for epsilon, scores in zip(
             epsilons, trained(context, network, data, releases, plan), strict=True
         ):
@@ -176,7 +184,7 @@ def _moved(context: Context, pixels: int, zoom: float) -> list[dict[str, Any]]:
                 {
                     "data": "lfw", "model": "lenet", "network": network.name, "moved": pixels,
                     "zoom": zoom, "defence": "none" if epsilon is None else "gaussian",
-                    "epsilon": epsilon, "steps": steps, "accuracy": scores,
+                    "epsilon": epsilon, "steps": plan.steps, "accuracy": scores,
                 }
             )  # fmt: skip
     return rows
@@ -195,16 +203,11 @@ def _shifted(images: Tensor, pixels: int, zoom: float, draw: torch.Generator) ->
 
 def _block(context: Context, network: Network, name: str) -> list[dict[str, Any]]:
     data = records(context, name, 1000 if context.quick else None, network.pixels)
-    pair = network.model, name
-    batch, rate, epochs, optimizer, momentum = HYPER[pair]
-    if network.optimizer is not None:
-        optimizer, momentum = network.optimizer, 0.9
-    steps = 4 if context.quick else epochs * math.ceil(len(data.images) / batch)
-    known = dict(zip(EPSILONS, MULTIPLIERS[pair], strict=True))
+    known = _sigmas(network, name)
     private = [Release("gaussian", known[epsilon]) for epsilon in _SOME]
     rows = []
     for releases, sampling in (([_PLAIN], "shuffled"), (private, "poisson")):
-        plan = Plan(steps, batch, sampling, optimizer, rate, momentum)
+        plan = _plan(network, name, len(data.images), sampling, 4 if context.quick else None)
         found = trained(context, network, data, releases, plan)
         for number, release in enumerate(releases):
             rows.append(
@@ -216,11 +219,11 @@ def _block(context: Context, network: Network, name: str) -> list[dict[str, Any]
                     "pooling": network.pooling if network.model == "lenet" else None,
                     "hidden": list(network.hidden) if network.model == "mlp2" else None,
                     "pixels": network.pixels,
-                    "optimizer": optimizer,
+                    "optimizer": plan.optimizer,
                     "defence": release.kind,
                     "value": release.value,
                     "epsilon": _SOME[number] if release.kind == "gaussian" else None,
-                    "steps": steps,
+                    "steps": plan.steps,
                     "accuracy": found[number],
                 }
             )

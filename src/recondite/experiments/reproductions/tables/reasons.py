@@ -40,7 +40,8 @@ def signal(rows: Rows) -> list[Cell]:
             None,
             r["signal_to_noise"],
             unit="signal/noise",
-            why=f"average gradient {r['length']:.3f} long; accuracy {100 * r['accuracy']:.1f} %",
+            why=f"average gradient {r['length']:.3f} long; accuracy {100 * r['accuracy']:.1f} %"
+            + (f"; {r['run']}" if r.get("run") else ""),
         )
         for r in rows
     ]
