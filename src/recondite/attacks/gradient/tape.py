@@ -16,6 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from recondite.models.patches import patches
+
 __all__ = ["LayerTape", "Rows", "supports"]
 
 
@@ -216,11 +218,12 @@ def _flat(module: nn.Module, inputs: Tensor, slope: Tensor) -> tuple[Tensor, Ten
         return inputs.reshape(-1, inputs.shape[-1]), slope.reshape(-1, slope.shape[-1]), False
     if isinstance(module, nn.Conv2d):
         padding: Any = module.padding
-        patches = functional.unfold(
-            inputs, module.kernel_size, module.dilation, padding, module.stride
-        )
+        kernel: Any = module.kernel_size
+        dilation: Any = module.dilation
+        stride: Any = module.stride
+        windows = patches(inputs, kernel, dilation, padding, stride)
         # Views: with one record a trial nothing is copied.
-        return patches.transpose(1, 2), slope.flatten(2).transpose(1, 2), False
+        return windows.transpose(1, 2), slope.flatten(2).transpose(1, 2), False
     normal = _normalised(module, inputs)
     if isinstance(module, nn.LayerNorm):
         return normal.reshape(-1, normal.shape[-1]), slope.reshape(-1, slope.shape[-1]), True

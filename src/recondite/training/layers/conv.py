@@ -8,6 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
+from recondite.models.patches import patches
 from recondite.training.layers.base import Grads, LayerRule, trainable
 from recondite.training.tape import Entry, Tape, record, wide
 
@@ -100,11 +101,11 @@ def _patches(conv: Any, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor,
         whole = [d * (k - 1) for d, k in zip(conv.dilation, conv.kernel_size, strict=True)]
         a = functional.pad(a, (left[1], whole[1] - left[1], left[0], whole[0] - left[0]))
     if isinstance(padding, str):
-        padding = 0
-    patches = functional.unfold(a, conv.kernel_size, conv.dilation, padding, conv.stride)
+        padding = (0, 0)
+    found = patches(a, conv.kernel_size, conv.dilation, padding, conv.stride)
     size, groups = len(a), conv.groups
     return (
-        patches.reshape(size, groups, -1, patches.shape[-1]),
+        found.reshape(size, groups, -1, found.shape[-1]),
         b.reshape(size, groups, b.shape[1] // groups, -1),
     )
 
@@ -122,11 +123,11 @@ def _gradients(conv: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 
 
 def _patch_norms(conv: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    patches, grads = _patches(conv, a, b)
-    positions = patches.shape[-1]
-    if 2 * positions * positions <= patches.shape[2] * grads.shape[2]:
-        return ((patches.mT @ patches) * (grads.mT @ grads)).sum((1, 2, 3))
-    return (grads @ patches.mT).square().sum((1, 2, 3))
+    windows, grads = _patches(conv, a, b)
+    positions = windows.shape[-1]
+    if 2 * positions * positions <= windows.shape[2] * grads.shape[2]:
+        return ((windows.mT @ windows) * (grads.mT @ grads)).sum((1, 2, 3))
+    return (grads @ windows.mT).square().sum((1, 2, 3))
 
 
 def _backward(
