@@ -1,6 +1,7 @@
 """Reasons for cells that are off: what they rest on, checked from outside."""
 
 import math
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -10,7 +11,7 @@ import torch
 from recondite.experiments.reproductions.jobs import compare as job
 from recondite.experiments.reproductions.jobs.compare_network import FIRST, mlp, network
 from recondite.experiments.reproductions.jobs.compare_signal import share
-from recondite.experiments.reproductions.jobs.dirdp_networks import CHOSEN, Network
+from recondite.experiments.reproductions.jobs.dirdp_networks import CHOSEN, usual
 from recondite.experiments.reproductions.printed import compare
 from recondite.experiments.reproductions.stacked import Release, Stack
 from recondite.experiments.reproductions.stacked.release import Releaser
@@ -23,7 +24,7 @@ from recondite.experiments.reproductions.tables.compare_verdicts import (
     equal_signal,
     trade_off,
 )
-from recondite.experiments.reproductions.tables.others import dirdp_accuracy
+from recondite.experiments.reproductions.tables.others import dirdp_accuracy, dirdp_images
 from recondite.mechanisms import VonMisesFisher
 from recondite.models import build, resolve
 from recondite.models.parameters import seeded
@@ -70,14 +71,14 @@ def test_torchs_own_law_is_the_librarys_network():
 
 
 def test_glorots_law_of_the_other_networks():
-    plain = CHOSEN["lenet"]
-    other = Network("lenet", "tanh", pooling="average", first="xavier")
+    plain = usual("lenet", "cifar10")
+    other = replace(plain, first="xavier")
     assert other.name == f"{plain.name}/xavier"
     one, two = (n.build((3, 32, 32), 10, 0) for n in (plain, other))
     for before, after in zip(one.parameters(), two.parameters(), strict=True):
         # Biases stay as they were.
         assert torch.equal(before, after) == (before.ndim == 1)
-    third = Network("mlp2", "tanh", hidden=(50, 15), first="dlg").build((3, 32, 32), 10, 0)
+    third = CHOSEN["mlp2"].build((3, 32, 32), 10, 0)
     for weight in weights(third):
         assert float(weight.abs().max()) <= 0.5
     assert float(weights(third)[0].std()) == pytest.approx(1 / math.sqrt(12), rel=0.01)
@@ -195,24 +196,27 @@ def test_a_cell_that_is_off_says_what_was_tried():
     assert "48.5 without decay" in cell.why
 
 
-def test_table_2_takes_the_assumed_clipping_norm():
+def test_table_2_says_what_torchs_own_first_weights_give():
     row = {"model": "lenet", "data": "cifar10", "defence": "gaussian", "epsilon": 0.8}
-    rows = [{**row, "norm": 1.0, "accuracy": [0.455]}, {**row, "norm": 50.0, "accuracy": [0.361]}]
-    louder = [
-        {**row, "factor": f, "norm": c, "accuracy": [a]}
-        for f, c, a in ((4.0, 1.0, 0.386), (1.0, 40.0, 0.371), (1.0, 1.0, 0.455))
-    ]
-    cells = {c.name: c for c in dirdp_accuracy(rows, louder)}
+    usual = [{**row, "accuracy": [0.455]}]
+    cells = {c.name: c for c in dirdp_accuracy([{**row, "accuracy": [0.4]}], usual)}
     found = cells["lenet, cifar10, gaussian 0.8"]
-    assert found.ours == pytest.approx(36.1)
-    for said in ("C = 50;", "45.5 with C = 1", "37.1 with C = 40", "38.6 with C = 1 and 4 times"):
-        assert said in found.why
-    # Without such a run the cell has not been run as assumed.
-    assert next(c for c in dirdp_accuracy(rows[:1]) if c.name == found.name).ours is None
-    # Elsewhere the norm is 1, said or not.
-    other = [{**row, "data": "fashion-mnist", "accuracy": [0.8]}]
-    cells = {c.name: c for c in dirdp_accuracy(other, louder)}
-    assert cells["lenet, fashion-mnist, gaussian 0.8"].ours == pytest.approx(80)
+    assert found.ours == pytest.approx(40)
+    assert found.why == "45.5 from torch's own first weights"
+    assert all(c.ours is None for c in dirdp_accuracy([], usual))
+
+
+def test_table_4_says_what_relu_gives_under_the_same_noise():
+    row = {"model": "lenet", "data": "cifar10", "defence": "vmf", "value": 5.0}
+    single = {**row, "blocks": "elements", "weights": "clipped"}
+    flat = {**row, "blocks": "flat", "weights": "public"}
+    mine = [{**single, "mse_scaled_median": 0.4}, {**flat, "mse_scaled_median": 0.75}]
+    theirs = [{**flat, "mse_scaled_median": 0.93}, {**single, "mse_scaled_median": 0.19}]
+    cells = {c.name: c for c in dirdp_images(mine, theirs)}
+    found = cells["lenet, cifar10, vmf 5 (elements, clipped)"]
+    assert (found.paper, found.ours) == (1.48, 0.4)
+    assert found.why == "0.19 with ReLU and torch's own first weights"
+    assert "0.93" in cells["lenet, cifar10, vmf 5 (flat, public)"].why
 
 
 def test_tables_of_reasons():

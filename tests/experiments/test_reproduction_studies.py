@@ -23,7 +23,7 @@ from recondite.experiments.reproductions.jobs import dirdp as dirdp_job
 from recondite.experiments.reproductions.jobs import early as early_job
 from recondite.experiments.reproductions.jobs import membership as membership_job
 from recondite.experiments.reproductions.jobs.channels import beta
-from recondite.experiments.reproductions.jobs.dirdp_networks import CHOSEN, chosen
+from recondite.experiments.reproductions.jobs.dirdp_networks import CHOSEN, usual
 from recondite.experiments.reproductions.printed import channel, compare, dirdp, dirdp_v1
 from recondite.experiments.reproductions.registry import ITEMS
 from recondite.models import resolve
@@ -41,6 +41,7 @@ NETWORKS = "recondite.experiments.reproductions.jobs.dirdp_networks"
 GLOROT = "recondite.experiments.reproductions.jobs.compare_network:mlp"
 SMALL_NETWORKS = (
     GLOROT, "mlp2", "lenet", "lenet-dlg", f"{NETWORKS}:lenet", f"{NETWORKS}:mlp",
+    f"{NETWORKS}:usual_lenet", f"{NETWORKS}:usual_mlp",
 )  # fmt: skip
 
 
@@ -210,15 +211,15 @@ def test_directional_noise_has_the_printed_values():
         study = study_files.read(f"dirdp/{table}-{key[0]}-{key[1]}")
         training = study.training
         found = (training.batch_size, training.learning_rate, training.epochs, training.optimizer)
-        network = chosen(key[0], key[1])
-        assert found == (batch, rate, epochs, network.optimizer or optimizer.lower())
+        network = usual(key[0], "") if "mia" in key else CHOSEN[key[0]]
+        assert found == (batch, rate, epochs, optimizer.lower())
         if "mia" in key:
             assert membership_job.HYPER[key[:2]] == found[:3]
             assert study.attacks[0].options()["references"] == 8
         else:
             assert dirdp_job.HYPER[key][:3] == found[:3]
-            # Printed once beside Adam, which has none: SGD is trained there.
-            assert training.momentum == (momentum or None)
+            # Printed once beside Adam, which has none.
+            assert training.momentum == (None if optimizer == "Adam" else momentum)
         assert_same_network(study, network)
         assert study.delta == 1e-5
         printed = dirdp.TABLE_3 if "mia" in key else dirdp.TABLE_2
@@ -235,7 +236,8 @@ def test_table_4_attacks_the_jobs_networks_under_the_jobs_noise():
     wanted = {(k[0], k[3], k[1], k[2]) for k in dirdp.TABLE_4}
     for (model, data), multipliers in dirdp_job.MULTIPLIERS.items():
         study = study_files.read(f"dirdp/table-4-{model}-{data}")
-        assert (study.model, study.attacks[0].victim) == (model, "untrained")
+        assert_same_network(study, CHOSEN[model])
+        assert study.attacks[0].victim == "untrained"
         assert values(study, "gaussian", "noise_multiplier") == multipliers
         asked = {("none", 0.0)} | {("gaussian", e) for e in dirdp_job.EPSILONS}
         asked |= {("vmf", k) for k in values(study, "kept-lengths", "kappa")}

@@ -18,7 +18,11 @@ Rows = list[Row]
 
 # Networks of study files that the tables know by the papers' names.
 _NETWORKS = "recondite.experiments.reproductions.jobs.dirdp_networks"
-_MODELS = {f"{_NETWORKS}:lenet": "lenet", f"{_NETWORKS}:mlp": "mlp2"}
+_MODELS = {
+    f"{_NETWORKS}:{prefix}{name}": model
+    for prefix in ("", "usual_")
+    for name, model in (("lenet", "lenet"), ("mlp", "mlp2"))
+}
 
 
 def results_of(

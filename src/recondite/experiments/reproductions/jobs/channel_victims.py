@@ -29,9 +29,10 @@ from recondite.models import build, count_parameters
 __all__ = ["inversion", "leaked"]
 
 STEPS, IMAGES = 4000, 30
-# Images of each setting, and share of the call's time, where a call must be short: what leaks of
-# VGG16 is half a gigabyte a victim, which every iteration reads twice.
-_FEW = {"resnet10": (8, 0.25), "alexnet": (8, 0.25), "vgg16": (4, 0.35)}
+# Images of each setting where a call must be short: what leaks of VGG16 is half a gigabyte a
+# victim, which every iteration reads twice.
+_FEW = {"resnet10": 8, "alexnet": 8, "vgg16": 4}
+_SHORT = 60.0  # minutes; a longer call attacks all images
 _BYTES = 30e9  # of leaked gradients in one computation
 _PROBE = 60  # iterations that are timed to find how many fit
 
@@ -59,10 +60,8 @@ def _size(context: Context, model: str) -> tuple[int, float]:
     """Images of each setting and seconds for all of them."""
     if context.quick or context.small:
         return 1, 12.0
-    if context.minutes >= 30:
-        return IMAGES, 7200.0
-    images, share = _FEW[model]
-    return images, 60 * share * context.minutes
+    # The trial that plans iterations, and the slack it needs, come out of the rest.
+    return _FEW[model] if context.minutes < _SHORT else IMAGES, 0.75 * context.seconds
 
 
 def _inverted(

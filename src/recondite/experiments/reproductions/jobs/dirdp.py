@@ -8,12 +8,14 @@ from functools import partial
 from typing import Any
 
 from recondite.experiments.reproductions.jobs.data import Split, split
-from recondite.experiments.reproductions.jobs.dirdp_networks import chosen
+from recondite.experiments.reproductions.jobs.dirdp_networks import CHOSEN, Network, usual
 from recondite.experiments.reproductions.jobs.sink import Context
-from recondite.experiments.reproductions.printed.dirdp import NORMS
 from recondite.experiments.reproductions.stacked import Plan, Release, Stack, train
 
-__all__ = ["EPSILONS", "HYPER", "KAPPAS", "MULTIPLIERS", "accuracy", "puzzle", "records"]
+__all__ = [
+    "EPSILONS", "HYPER", "KAPPAS", "MULTIPLIERS", "accuracy", "puzzle", "records",
+    "with_usual_weights",
+]  # fmt: skip
 
 # Table 1: batch, learning rate, epochs, optimizer, momentum.
 HYPER: dict[tuple[str, str], tuple[int, float, int, str, float]] = {
@@ -35,6 +37,10 @@ MULTIPLIERS = {
     ("mlp2", "fashion-mnist"): (1.7974, 1.5208, 0.9854, 0.8181, 0.5935, 0.3658),
     ("mlp2", "lfw"): (18.3052, 14.9529, 8.0445, 5.6502, 2.5334, 0.7956),
 }
+_ORDER = (
+    ("lenet", "lfw"), ("mlp2", "lfw"), ("mlp2", "fashion-mnist"), ("lenet", "cifar10"),
+    ("mlp2", "cifar10"), ("lenet", "fashion-mnist"),
+)  # fmt: skip
 PARTITIONS: tuple[tuple[str | int, str], ...] = (
     ("elements", "clipped"),
     ("rows", "clipped"),
@@ -59,33 +65,47 @@ def records(context: Context, name: str, limit: int | None = None, scale: str = 
 
 
 def accuracy(context: Context) -> None:
-    """Table 2: without defence, Gaussian, and VMF by rows and flat; the cheap blocks first."""
-    sink = context.sink("dirdp-accuracy")
-    blocks: dict[str, Callable[[], list[dict[str, Any]]]] = {}
-    order = [
-        ("lenet", "lfw"), ("mlp2", "lfw"), ("mlp2", "fashion-mnist"), ("lenet", "cifar10"),
-        ("mlp2", "cifar10"), ("lenet", "fashion-mnist"),
-    ]  # fmt: skip
-    for pair in order:
-        for kind in ("plain", "gaussian"):
-            blocks[f"{kind}/{pair[0]}/{pair[1]}"] = partial(_block, context, pair, kind)
-    for pair in order:
-        job = partial(_block, context, pair, "vmf", partition=("elements", "clipped"))
+    """Table 2: without defence, Gaussian, and VMF on single weights; the cheap blocks first."""
+    blocks = _without_vmf(context, lambda model, _: CHOSEN[model])
+    for pair in _ORDER:
+        job = partial(
+            _block, context, pair, "vmf", CHOSEN[pair[0]], partition=("elements", "clipped")
+        )
         blocks[f"vmf/{pair[0]}/{pair[1]}"] = job
     if context.quick:
         blocks = {key: blocks[key] for key in blocks if key == "gaussian/lenet/fashion-mnist"}
-    context.blocks(sink, blocks)
+    context.blocks(context.sink("dirdp-accuracy"), blocks)
+
+
+def with_usual_weights(context: Context) -> None:
+    """Table 2 without defence and under Gaussian noise, from torch's own first weights."""
+    blocks = _without_vmf(context, usual)
+    if context.quick:
+        blocks = {key: blocks[key] for key in blocks if key == "plain/mlp2/lfw"}
+    context.blocks(context.sink("dirdp-usual"), blocks)
+
+
+def _without_vmf(
+    context: Context, network: Callable[[str, str], Network]
+) -> dict[str, Callable[[], list[dict[str, Any]]]]:
+    return {
+        f"{kind}/{pair[0]}/{pair[1]}": partial(_block, context, pair, kind, network(*pair))
+        for pair in _ORDER
+        for kind in ("plain", "gaussian")
+    }
 
 
 def puzzle(context: Context) -> None:
     """Which partition can give Table 2's VMF rows: LeNet, part of the printed epochs."""
     sink = context.sink("dirdp-puzzle")
     blocks: dict[str, Callable[[], list[dict[str, Any]]]] = {}
-    chosen = PARTITIONS[5:7] if context.quick else PARTITIONS
+    tried = PARTITIONS[5:7] if context.quick else PARTITIONS
     for data, epochs in (("fashion-mnist", 5), ("cifar10", 20)):
         pair = ("lenet", data)
-        for partition in chosen:
-            job = partial(_block, context, pair, "vmf", partition=partition, epochs=epochs)
+        for partition in tried:
+            job = partial(
+                _block, context, pair, "vmf", CHOSEN["lenet"], partition=partition, epochs=epochs
+            )
             blocks[f"{partition[0]}-{partition[1]}/lenet/{data}"] = job
     if context.quick:
         blocks = dict(list(blocks.items())[:2])
@@ -96,6 +116,7 @@ def _block(
     context: Context,
     pair: tuple[str, str],
     kind: str,
+    network: Network,
     partition: tuple[str | int, str] = ("rows", "public"),
     epochs: int | None = None,
 ) -> list[dict[str, Any]]:
@@ -108,15 +129,13 @@ def _block(
     if kind == "plain":
         releases = [Release("none", clipping="none")]
     elif kind == "gaussian":
-        norm = NORMS.get(name, 1.0)
-        releases = [Release("gaussian", s, norm=norm) for s in MULTIPLIERS[pair]]
+        releases = [Release("gaussian", s) for s in MULTIPLIERS[pair]]
     else:
         values = (1.0, 50.0, 500.0) if epochs else KAPPAS
         releases = [
             Release("directional", k, blocks=partition[0], weights=partition[1]) for k in values
         ]
     sampling = "poisson" if kind == "gaussian" else "shuffled"
-    network = chosen(model, name)
     if network.optimizer is not None:
         optimizer, momentum = network.optimizer, 0.9
     plan = Plan(steps, batch, sampling, optimizer, rate, momentum)
@@ -139,7 +158,6 @@ def _block(
                 "blocks": partition[0] if kind == "vmf" else None,
                 "weights": partition[1] if kind == "vmf" else None,
                 "epsilon": EPSILONS[number] if kind == "gaussian" else None,
-                "norm": release.norm if kind == "gaussian" else None,
                 "batch": batch,
                 "rate": rate,
                 "optimizer": optimizer,

@@ -13,12 +13,13 @@ from recondite.attacks.gradient.dlg import DLG
 from recondite.attacks.gradient.inverting import InvertingGradients
 from recondite.experiments.reproductions.jobs.data import Split
 from recondite.experiments.reproductions.jobs.dirdp import EPSILONS, KAPPAS, MULTIPLIERS, records
+from recondite.experiments.reproductions.jobs.dirdp_networks import CHOSEN, Network
 from recondite.experiments.reproductions.jobs.singles import Case, attack_cases
 from recondite.experiments.reproductions.jobs.sink import Context
 from recondite.experiments.reproductions.stacked import Plan, Release, Stack, train
 from recondite.models import build, count_parameters
 
-__all__ = ["early", "table_4"]
+__all__ = ["early", "relu", "table_4"]
 
 _PLAIN = Release("none", clipping="none")
 _V1_SIGMA = (0.8, 1.0, 2.0, 3.0, 8.0, 80.0)
@@ -27,14 +28,22 @@ _V1_KAPPA = (5.0, 10.0, 50.0, 500.0, 300_000.0)
 
 def table_4(context: Context) -> None:
     """Inverting Gradients on LeNet and MLP, Gaussian and every partition of VMF noise."""
-    sink = context.sink("dirdp-iga")
+    _table_4(context, "dirdp-iga", lambda model: CHOSEN[model])
+
+
+def relu(context: Context) -> None:
+    """The same on our own networks, with ReLU and torch's own first weights."""
+    _table_4(context, "dirdp-iga-relu", lambda model: None)
+
+
+def _table_4(context: Context, job: str, network: Callable[[str], Network | None]) -> None:
     blocks: dict[str, Callable[[], list[dict[str, Any]]]] = {}
     for name in ("fashion-mnist", "cifar10", "lfw"):
         for model in ("lenet", "mlp2"):
-            blocks[f"{model}/{name}"] = partial(_iga, context, model, name)
+            blocks[f"{model}/{name}"] = partial(_iga, context, network(model), model, name)
     if context.quick:
         blocks = {"lenet/fashion-mnist": blocks["lenet/fashion-mnist"]}
-    context.blocks(sink, blocks)
+    context.blocks(context.sink(job), blocks)
 
 
 def _vmf(kappas: tuple[float, ...], partitions: tuple[tuple[str, str], ...]) -> list[Case]:
@@ -48,9 +57,13 @@ def _vmf(kappas: tuple[float, ...], partitions: tuple[tuple[str, str], ...]) -> 
     ]
 
 
-def _iga(context: Context, model: str, name: str) -> list[dict[str, Any]]:
+def _iga(context: Context, network: Network | None, model: str, name: str) -> list[dict[str, Any]]:
     data = records(context, name, 200 if context.quick else None)
-    net = build(model, data.shape, data.classes, seed=0).to(context.device)
+    if network is None:
+        net, called = build(model, data.shape, data.classes, seed=0), f"{model}/relu"
+    else:
+        net, called = network.build(data.shape, data.classes, 0), network.name
+    net = net.to(context.device)
     cases = [Case({"defence": "none", "value": 0.0}, _PLAIN)]
     pairs = zip(EPSILONS, MULTIPLIERS[model, name], strict=True)
     cases += [
@@ -58,13 +71,15 @@ def _iga(context: Context, model: str, name: str) -> list[dict[str, Any]]:
         for e, s in pairs
     ]
     partitions: tuple[tuple[str, str], ...] = (
-        ("flat", "public"), ("layers", "own"), ("rows", "own"), ("rows", "public"),
+        ("elements", "clipped"), ("flat", "public"), ("layers", "own"), ("rows", "own"),
+        ("rows", "public"),
     )  # fmt: skip
-    cases += _vmf(KAPPAS, partitions[:2] if model == "mlp2" else partitions)
+    cases += _vmf(KAPPAS, partitions[:3] if model == "mlp2" else partitions)
     images = 1 if context.quick else 50 if model == "lenet" else 20
     method = InvertingGradients(steps=20 if context.quick else 2000)
-    rows = attack_cases(net, data, cases, method, images=images, seconds=context.seconds, most=1500)
-    return [{"data": name, "model": model, "victim": "untrained", **row} for row in rows]
+    rows = attack_cases(net, data, cases, method, images=images, seconds=context.seconds, most=2000)
+    label = {"data": name, "model": model, "network": called, "victim": "untrained"}
+    return [{**label, **row} for row in rows]
 
 
 def early(context: Context) -> None:

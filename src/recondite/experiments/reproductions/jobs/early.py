@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -12,11 +13,11 @@ import torch
 import recondite as rc
 from recondite.calibration import calibrate
 from recondite.experiments.reproductions.jobs.dirdp import records
-from recondite.experiments.reproductions.jobs.dirdp_networks import CHOSEN
+from recondite.experiments.reproductions.jobs.dirdp_networks import CHOSEN, Network
 from recondite.experiments.reproductions.jobs.sink import Context
 from recondite.experiments.reproductions.stacked import Plan, Release, Stack, train
 
-__all__ = ["HYPER", "accuracy"]
+__all__ = ["HYPER", "accuracy", "with_usual_weights"]
 
 # Table 5: batch, learning rate, epochs, optimizer.
 HYPER = {
@@ -35,14 +36,25 @@ PARTITIONS = (("elements", "clipped"), ("rows", "clipped"))
 
 def accuracy(context: Context) -> None:
     """Without defence, Gaussian, and VMF by two partitions."""
-    sink = context.sink("dirdp-v1-accuracy")
+    _tables(context, "dirdp-v1-accuracy", CHOSEN)
+
+
+def with_usual_weights(context: Context) -> None:
+    """The same from torch's own first weights."""
+    networks = {model: replace(network, first="torch") for model, network in CHOSEN.items()}
+    _tables(context, "dirdp-v1-usual", networks)
+
+
+def _tables(context: Context, job: str, networks: dict[str, Network]) -> None:
+    sink = context.sink(job)
     blocks: dict[str, Callable[[], list[dict[str, Any]]]] = {}
     for pair in HYPER:
+        network = networks[pair[0]]
         for kind in ("plain", "gaussian"):
-            blocks[f"{kind}/{pair[0]}/{pair[1]}"] = partial(_block, context, pair, kind)
+            blocks[f"{kind}/{pair[0]}/{pair[1]}"] = partial(_block, context, pair, kind, network)
         for blocks_of, weights in PARTITIONS:
             blocks[f"vmf-{blocks_of}/{pair[0]}/{pair[1]}"] = partial(
-                _block, context, pair, "vmf", (blocks_of, weights)
+                _block, context, pair, "vmf", network, (blocks_of, weights)
             )
     if context.small:
         blocks = {key: blocks[key] for key in blocks if "mlp2" not in key or "lfw" in key}
@@ -66,6 +78,7 @@ def _block(
     context: Context,
     pair: tuple[str, str],
     kind: str,
+    network: Network,
     partition: tuple[str, str] = ("elements", "clipped"),
 ) -> list[dict[str, Any]]:
     model, name = pair
@@ -86,7 +99,6 @@ def _block(
             (k, Release("directional", k, blocks=partition[0], weights=partition[1]))
             for k in kappas
         ]
-    network = CHOSEN[model]
     stack = Stack([network.build(data.shape, data.classes, 0) for _ in cases], context.device)
     steps = epochs * math.ceil(len(data.images) / batch)
     sampling = "poisson" if kind == "gaussian" else "shuffled"

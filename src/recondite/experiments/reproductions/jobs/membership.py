@@ -14,7 +14,7 @@ from recondite.attacks.membership import Reference
 from recondite.attacks.membership.references import References, halves
 from recondite.calibration import calibrate
 from recondite.experiments.reproductions.jobs.dirdp import EPSILONS, KAPPAS, records
-from recondite.experiments.reproductions.jobs.dirdp_networks import chosen
+from recondite.experiments.reproductions.jobs.dirdp_networks import usual
 from recondite.experiments.reproductions.jobs.sink import Context
 from recondite.experiments.reproductions.stacked import Plan, Release, Stack, train
 
@@ -81,7 +81,7 @@ def _victims(
             context, model, images, labels, hyper, data.classes, optimizer
         )
     references = trained[model, name]
-    network = chosen(model, name)
+    network = usual(model, name)
     releases = _releases(context, defence, count, batch, epochs)
     stack = Stack([network.build(data.shape, data.classes, 0) for _ in releases], context.device)
     sampling = "poisson" if defence == "gaussian" else "shuffled"
@@ -134,7 +134,7 @@ def _references(
     count = context.pick(2, 4, 8)
     positions, inside = halves(len(images), count, seed=1)
     channels, height, width = images.shape[1:]
-    network = chosen(model, "")
+    network = usual(model, "")
     models = [network.build((channels, height, width), classes, 100 + n) for n in range(count)]
     stack = Stack(models, context.device)
     plan = Plan(epochs * math.ceil(positions.shape[1] / batch), batch, "shuffled", optimizer, rate)

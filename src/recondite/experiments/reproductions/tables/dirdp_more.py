@@ -128,9 +128,7 @@ def our_points(
             continue
         wanted = {"model": model, "data": data}
         if row["defence"] == "gaussian":
-            # Gradients are attacked as clipped to 1; accuracies of another norm are not theirs.
-            usual = [r for r in accuracy if (r.get("norm") or 1.0) == 1.0]
-            found = find(usual, defence="gaussian", epsilon=row["value"], **wanted)
+            found = find(accuracy, defence="gaussian", epsilon=row["value"], **wanted)
         else:
             found = find(accuracy, defence="directional", value=row["value"],
                          blocks=row["blocks"], **wanted)  # fmt: skip
@@ -172,27 +170,38 @@ def _how(row: dict[str, Any] | None) -> str:
     return ", ".join(part for part in (row.get("run") or "", size, blocks) if part)
 
 
-def v1_accuracy(rows: Rows) -> list[Cell]:
-    """Table 1: MNIST and CIFAR-10; CIFAR-100 is not here."""
+def v1_accuracy(rows: Rows, usual: Rows = ()) -> list[Cell]:
+    """Table 1: MNIST and CIFAR-10; CIFAR-100 is not here.
+
+    Args:
+      rows: Of the job "dirdp-v1-accuracy".
+      usual: Of the job "dirdp-v1-usual": the same from torch's own first weights.
+    """
     cells = []
     for (model, defence, value, data), known in dirdp_v1.TABLE_1.items():
         if data == "cifar100":
             continue
-        cells += _v1(rows, model, defence, value, data, {1: known})
+        cells += _v1(rows, usual, model, defence, value, data, {1: known})
     return cells
 
 
-def v1_faces(rows: Rows) -> list[Cell]:
-    """Table 2: Top-1, Top-5 and Top-10 on LFW."""
+def v1_faces(rows: Rows, usual: Rows = ()) -> list[Cell]:
+    """Table 2: Top-1, Top-5 and Top-10 on LFW; arguments as above."""
     cells = []
     for model, defence, value in dict.fromkeys(key[:3] for key in dirdp_v1.TABLE_2):
         known = {k: dirdp_v1.TABLE_2[model, defence, value, k] for k in (1, 5, 10)}
-        cells += _v1(rows, model, defence, value, "lfw", known)
+        cells += _v1(rows, usual, model, defence, value, "lfw", known)
     return cells
 
 
 def _v1(
-    rows: Rows, model: str, defence: str, value: float, data: str, known: dict[int, float]
+    rows: Rows,
+    usual: Rows,
+    model: str,
+    defence: str,
+    value: float,
+    data: str,
+    known: dict[int, float],
 ) -> list[Cell]:
     wanted = {"model": model, "defence": defence, "value": value, "data": data}
     found: list[dict[str, Any] | None] = [
@@ -201,12 +210,16 @@ def _v1(
     label = "" if defence == "none" else f" {value:g}"
     cells = []
     for row in found or [None]:
+        other = None if row is None else find(usual, **wanted, blocks=row.get("blocks"))
         for top, cell in known.items():
             name = f"{model}, {data}, {defence}{label}" + (f", Top-{top}" if data == "lfw" else "")
             if row is not None and row.get("blocks"):
                 name += f" ({row['blocks']})"
             ours = None if row is None else 100 * row["top"][str(top)]
-            cells.append(Cell(name, cell, ours, unit="accuracy", why=_how(row)))
+            why = _how(row)
+            if other is not None:
+                why += f"; {100 * other['top'][str(top)]:.1f} from torch's own first weights"
+            cells.append(Cell(name, cell, ours, unit="accuracy", why=why))
     return cells
 
 

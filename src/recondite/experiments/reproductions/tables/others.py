@@ -21,7 +21,7 @@ def _cut(row: dict[str, Any] | None) -> str:
     """Says of an attack that its time was up, or that it was a small run."""
     if row is None:
         return ""
-    cut = f"stopped by the time limit after {row['iterations']} iterations"
+    cut = f"stopped by the time limit after {row.get('iterations')} iterations"
     return "; ".join(p for p in (row.get("run"), cut if row.get("interrupted") else "") if p)
 
 
@@ -87,26 +87,26 @@ def tan_guidelines(rows: Rows) -> list[Cell]:
     return cells
 
 
-def dirdp_accuracy(rows: Rows, louder: Rows = ()) -> list[Cell]:
+def dirdp_accuracy(rows: Rows, usual: Rows = ()) -> list[Cell]:
     """Table 2; VMF by the partition that was trained.
 
     Args:
       rows: Of the job "dirdp-accuracy".
-      louder: Of the job "dirdp-louder": CIFAR-10 with other noise and clipping norms.
+      usual: Of the job "dirdp-usual": the same from torch's own first weights.
     """
     cells = []
     for (model, defence, value, data), known in dirdp.TABLE_2.items():
         if data == "cifar100":
             continue
         where = (model, "directional" if defence == "vmf" else defence, value, data)
-        found = [r for r in rows if _is(r, *where) and _assumed_norm(r)]
-        row = found[0] if found else None
+        row = next((r for r in rows if _is(r, *where)), None)
         scores = [] if row is None else [100 * v for v in row["accuracy"]]
         why = ""
         if row is not None and defence == "vmf":
             why = f"{row['blocks']}, {row['weights']} weights"
-        elif row is not None and defence == "gaussian" and data in dirdp.NORMS:
-            why = _otherwise(data, [r for r in louder if _is(r, *where)])
+        other = next((r for r in usual if _is(r, *where)), None)
+        if other is not None:
+            why = f"{100 * mean(other['accuracy']):.1f} from torch's own first weights"
         label = "" if defence == "none" else f" {value:g}"
         cells.append(
             Cell(
@@ -128,24 +128,6 @@ def _is(row: dict[str, Any], model: str, defence: str, value: float, data: str) 
     return defence == "none" or bool(row[key] == value)
 
 
-def _assumed_norm(row: dict[str, Any]) -> bool:
-    """Whether Gaussian noise has the clipping norm that was picked for the data."""
-    wanted = dirdp.NORMS.get(row["data"], 1.0)
-    return row["defence"] != "gaussian" or (row.get("norm") or 1.0) == wanted
-
-
-def _otherwise(data: str, found: Rows) -> str:
-    """What other clipping norms and noises gave at an ε."""
-    said = {}
-    for row in found:
-        if row["factor"] in (1.0, 4.0):
-            noise = f" and {row['factor']:g} times the noise" if row["factor"] != 1.0 else ""
-            text = f"{100 * mean(row['accuracy']):.1f} with C = {row['norm']:g}{noise}"
-            said[row["factor"], row["norm"]] = text
-    ours = f"C = {dirdp.NORMS[data]:g}"
-    return ours if not said else f"{ours}; tested: {', '.join(said[k] for k in sorted(said))}"
-
-
 def dirdp_puzzle(rows: Rows) -> list[Cell]:
     """Accuracy of LeNet by partition and κ, beside Table 2's."""
     cells = []
@@ -159,36 +141,44 @@ def dirdp_puzzle(rows: Rows) -> list[Cell]:
     return cells
 
 
-def dirdp_images(rows: Rows) -> list[Cell]:
-    """Table 4: median MSE on the scale (x - .5)/.5."""
+def dirdp_images(rows: Rows, relu: Rows = ()) -> list[Cell]:
+    """Table 4: median MSE on the scale (x - .5)/.5.
+
+    Args:
+      rows: Of the job "dirdp-iga".
+      relu: Of the job "dirdp-iga-relu": the same on networks with ReLU.
+    """
     cells = []
     for (model, defence, value, data), known in dirdp.TABLE_4.items():
-        found: list[dict[str, Any] | None] = [
-            r
-            for r in rows
-            if r["model"] == model
-            and r["data"] == data
-            and r["defence"] == defence
-            and (defence == "none" or r["value"] == value)
-        ]
+        where = (model, defence, value, data)
+        found: list[dict[str, Any] | None] = [r for r in rows if _pictured(r, *where)]
         label = "" if defence == "none" else f" {value:g}"
         for row in found or [None]:
-            blocks = (
-                ""
-                if row is None or "blocks" not in row
-                else f" ({row['blocks']}, {row['weights']})"
-            )
-            ours = None if row is None else row["mse_scaled_median"]
-            cells.append(
-                Cell(
-                    f"{model}, {data}, {defence}{label}{blocks}",
-                    known,
-                    ours,
-                    unit="MSE",
-                    why=_cut(row),
+            blocks, other = "", None
+            if row is not None:
+                partition = row.get("blocks"), row.get("weights")
+                blocks = f" ({partition[0]}, {partition[1]})" if partition[0] else ""
+                other = next(
+                    (
+                        r
+                        for r in relu
+                        if _pictured(r, *where) and (r.get("blocks"), r.get("weights")) == partition
+                    ),
+                    None,
                 )
-            )
+            why = _cut(row)
+            if other is not None:
+                said = f"{other['mse_scaled_median']:.3g} with ReLU and torch's own first weights"
+                why = f"{why}; {said}" if why else said
+            ours = None if row is None else row["mse_scaled_median"]
+            name = f"{model}, {data}, {defence}{label}{blocks}"
+            cells.append(Cell(name, known, ours, unit="MSE", why=why))
     return cells
+
+
+def _pictured(row: dict[str, Any], model: str, defence: str, value: float, data: str) -> bool:
+    same = (row["model"], row["defence"], row["data"]) == (model, defence, data)
+    return same and (defence == "none" or bool(row["value"] == value))
 
 
 def _attacked(row: dict[str, Any], attack: str, net: str, data: str) -> bool:
