@@ -95,8 +95,13 @@ def small(monkeypatch):
         {
             "dirdp-v1/table-3": "lenet, mnist, gaussian 0.8: SSIM",
             "dirdp-v1/table-4": "lenet, mnist, vmf 5 (flat): MSE",
+            "dirdp-v1/figure-4": "dlg, lenet, mnist, untrained, gaussian 0.8",
+            "dirdp-v1/figure-5": "iga, lenet, mnist, untrained, vmf 5",
         },
-        {"dirdp-v1/table-6": "iga, lenet, mnist, trained: MSE"},
+        {
+            "dirdp-v1/table-6": "iga, lenet, mnist, trained: MSE",
+            "dirdp-v1/figure-6": "dlg, lenet, mnist, trained, none",
+        },
     ],
     ids=lambda wanted: next(iter(wanted)),
 )

@@ -219,6 +219,16 @@ def test_table_4_says_what_relu_gives_under_the_same_noise():
     assert "0.93" in cells["lenet, cifar10, vmf 5 (flat, public)"].why
 
 
+def test_cells_that_are_off_are_tried_again():
+    row = {"model": "mlp2", "data": "lfw", "network": "mlp2/tanh/64/half/as-is/dlg", "seed": 1,
+           "defence": "none", "epsilon": None, "accuracy": [0.2]}  # fmt: skip
+    face = {"model": "lenet", "data": "lfw", "network": "lenet/tanh/average/half/as-is/dlg",
+            "moved": 2, "defence": "gaussian", "epsilon": 8.0, "accuracy": [0.13]}  # fmt: skip
+    one, two = reasons.again([row], [face])
+    assert (one.name, one.paper) == ("mlp2, lfw, none, hidden layers 64", 15.6)
+    assert (two.name, two.paper) == ("lenet, lfw, gaussian 8, faces moved by up to 2 pixels", 13.2)
+
+
 def test_tables_of_reasons():
     row = {"model": "lenet", "data": "cifar10", "epsilon": 3.0, "clipping": "per-layer",
            "norm": 1.0, "accuracy": [0.48]}  # fmt: skip

@@ -25,6 +25,7 @@ class Knowledge(str, Enum):
     SHADOW_DATA = "data to train shadow models"
     MEMBERS = "part of the training set"
     RECORDS = "the records in question"
+    NOISY_RECORDS = "records as a defence lets them through"
 
 
 @dataclass(frozen=True)

@@ -35,9 +35,11 @@ GRADIENT: dict[str, type[GradientAttack]] = {
 def classes() -> dict[str, type[Any]]:
     """Every attack, by name."""
     from recondite.attacks.inversion import ModelInversion
+    from recondite.attacks.looking import Looking
     from recondite.attacks.membership import ATTACKS
 
-    return {**GRADIENT, ModelInversion.name: ModelInversion, **ATTACKS}
+    others = {kind.name: kind for kind in (ModelInversion, Looking)}
+    return {**GRADIENT, **others, **ATTACKS}
 
 
 def names() -> tuple[str, ...]:

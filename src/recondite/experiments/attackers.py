@@ -6,9 +6,9 @@ from typing import Any
 
 from recondite.experiments.defences import kinds
 
-__all__ = ["ADAPTIVE", "AUDIT", "FIELDS", "applies", "build", "family", "names"]
+__all__ = ["ADAPTIVE", "AUDIT", "FIELDS", "LOOKING", "applies", "build", "family", "names"]
 
-AUDIT, ADAPTIVE = "canary-audit", "adaptive"
+AUDIT, ADAPTIVE, LOOKING = "canary-audit", "adaptive", "looking"
 # These attack what a federation sends, which a comparison of trainings has not got.
 _ELSEWHERE = ("multi-step",)
 # Keys of a study's attack that each family reads; all else are the attack's own options.
@@ -16,6 +16,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "gradient": ("images", "batch_size", "victim", "labels", "threat"),
     "membership": ("records", "threat"),
     "inversion": ("threat",),
+    "looking": ("images", "threat"),
     "audit": (),
 }
 AUDIT_OPTIONS = ("runs", "steps", "delta", "confidence")
@@ -37,17 +38,25 @@ def build(name: str, options: dict[str, Any]) -> Any:
 
 
 def family(name: str) -> str:
-    """gradient, membership, inversion or audit."""
+    """gradient, membership, inversion, looking or audit."""
     if name == AUDIT:
         return "audit"
+    if name == LOOKING:
+        return "looking"
     if name == "model-inversion":
         return "inversion"
     return "membership" if name.startswith("membership") else "gradient"
 
 
 def applies(name: str, defence: str, *, first: bool) -> bool:
-    """Whether there is anything to attack: a claim about noise is audited once, at one seed."""
-    if name != AUDIT:
+    """Whether there is anything to attack.
+
+    A claim about noise on gradients is audited once, at one seed; records can be looked at where a
+    defence is on them.
+    """
+    if name not in (AUDIT, LOOKING):
         return True
     kind = kinds()[defence]
+    if name == LOOKING:
+        return kind.on_records
     return first and kind.private and kind.channel is None

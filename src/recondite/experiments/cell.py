@@ -16,7 +16,9 @@ from torch import nn
 
 from recondite.experiments import attackers, rows
 from recondite.experiments.audit import audit
+from recondite.experiments.compression import NOTE, Compression, places_of
 from recondite.experiments.defences import plan
+from recondite.experiments.looking import look
 from recondite.experiments.members import infer_members
 from recondite.experiments.pictures import invert_gradients, invert_model
 from recondite.experiments.pool import pool
@@ -56,6 +58,7 @@ class Trained:
 _FAMILIES: dict[str, Callable[[Trained, dict[str, Any]], dict[str, Any]]] = {
     "gradient": invert_gradients,
     "inversion": invert_model,
+    "looking": look,
     "membership": infer_members,
     "audit": audit,
 }
@@ -141,8 +144,8 @@ def _finite(value: Any) -> float | None:
 
 
 def _data(found: dict[str, Any]) -> dict[str, Any]:
-    kept = ("records", "test_records", "preparation", "pixel_scale", "std")
-    return {key: found[key] for key in kept}
+    kept = ("records", "test_records", "preparation", "pixel_scale", "std", "removed")
+    return {key: found[key] for key in kept if key in found}
 
 
 def _train(task: dict[str, Any], said: Callable[[str, float], None]) -> Trained:
@@ -153,11 +156,15 @@ def _train(task: dict[str, Any], said: Callable[[str, float], None]) -> Trained:
     if found is not None:
         return Trained(task, planned, *found, said)
     records = pool(planned, task)
+    places, training = places_of(task["defence"]), records.training
+    if places:
+        compressed = Compression.fit(training, places)
+        training = compressed.applied(training)
     started = time.perf_counter()
     record, model = train(
         planned,
         data_dir=task.get("data_dir"),
-        sets=(records.training, records.test),
+        sets=(training, records.test),
         delta=task["common"]["delta"],
         progress=lambda now: said("training", now.step / max(now.steps, 1)),
         running_epsilon=False,
@@ -165,6 +172,9 @@ def _train(task: dict[str, Any], said: Callable[[str, float], None]) -> Trained:
     plain = record.to_dict()
     whole = time.perf_counter() - started
     spent = float(plain["training"]["seconds"])
+    if places:
+        plain["data"]["removed"] = compressed.to_dict()
+        plain["notes"] = [*plain["notes"], NOTE]
     plain["cell_seconds"] = {"train": spent, "account": round(max(whole - spent, 0.0), 3)}
     _keep(kept, plain, model)
     return Trained(task, planned, _bare(planned, records.training, model), plain, said)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from recondite.experiments import attackers
-from recondite.experiments.defences import Kind, kinds, mechanism
+from recondite.experiments.compression import wrong_places
+from recondite.experiments.defences import COMPRESSION, Kind, kinds, mechanism
 from recondite.experiments.facts import Facts, facts
 from recondite.experiments.source import Mistake, Place, nearest
 from recondite.experiments.study import Attack, Defence, Study
@@ -57,11 +59,28 @@ def _enough(study: Study, found: Facts) -> Iterator[Mistake]:
                 f"must be at most {found.records // 4} for {found.records} training records "
                 f"(twice as many take part in coin flips), got {attack.records}",
             )
+        elif family == "looking":
+            yield from _looking(attack, ("attacks", index), found)
         elif family == "gradient" and wanted > found.test_records:
             yield Mistake(
                 ("attacks", index, "images"),
                 f"needs {wanted} held-out records: {study.data} has {found.test_records}",
             )
+
+
+def _looking(attack: Attack, place: Place, found: Facts) -> Iterator[Mistake]:
+    """Whether there are as many pictures, and the region lies within them."""
+    if attack.images > found.test_records:
+        message = f"must be at most {found.test_records}, the held-out records, got {attack.images}"
+        yield Mistake((*place, "images"), message)
+    try:
+        made = attackers.build(attack.name, attack.options())
+    except (TypeError, ValueError):
+        return  # said of its options
+    try:
+        made.inside(found.shape)
+    except ValueError as error:
+        yield Mistake((*place, "region"), _one_line(str(error)).removeprefix("region "))
 
 
 def facts_of(study: Study, data_dir: str | None) -> Facts:
@@ -106,10 +125,22 @@ def _settings(defence: Defence, kind: Kind, place: Place, found: Facts | None) -
                 yield Mistake(
                     (*place, "at", notion), f"is not possible for {kind.name}: give its capacity"
                 )
+    if kind.name == COMPRESSION:
+        yield from _removed(given, place, found)
     if kind.parameter is None or wrong:
         return
     yield from _reachable(defence, place)
     yield from _values(defence, kind, place, found)
+
+
+def _removed(given: dict[str, Any], place: Place, found: Facts | None) -> Iterator[Mistake]:
+    """Which eigenvectors a compression may remove."""
+    if "remove" not in given:
+        yield Mistake((*place, "remove"), "is missing: give remove: [0] for the first eigenvector")
+        return
+    features = None if found is None else math.prod(found.shape)
+    for message in wrong_places(given["remove"], features):
+        yield Mistake((*place, "remove"), message)
 
 
 def _reachable(defence: Defence, place: Place) -> Iterator[Mistake]:
@@ -186,11 +217,17 @@ def _channel(settings: dict[str, Any], place: Place, found: Facts | None) -> Ite
 
 def _attacks(study: Study) -> Iterator[Mistake]:
     known = attackers.names()
+    named = {d.name: kinds()[d.name].on_records for d in study.defences if d.name in kinds()}
     for index, attack in enumerate(study.attacks):
         place: Place = ("attacks", index)
         if attack.name not in known:
             yield Mistake((*place, "name"), f"is unknown: {nearest(attack.name, known)}")
             continue
+        if attack.name == attackers.LOOKING and named and not any(named.values()):
+            message = (
+                f"{attack.name} has nothing to look at: {' and '.join(named)} change no record"
+            )
+            yield Mistake((*place, "name"), f"{message}; add a channel or compression")
         yield from _options(attack, place)
 
 

@@ -6,18 +6,22 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from recondite.experiments.constant_noise import ConstantNoise
 from recondite.experiments.kept_lengths import KeptLengths
 from recondite.mechanisms import Mechanism, NoNoise, mechanisms
 
 if TYPE_CHECKING:
     from recondite.training.plan import Plan
 
-__all__ = ["Kind", "kinds", "label", "mechanism", "plan", "subject", "suffix"]
+__all__ = ["COMPRESSION", "Kind", "kinds", "label", "mechanism", "plan", "subject", "suffix"]
 
 # What the training engine sets by the model and the batches.
 _SET_BY_ENGINE = ("dim", "clip_norm", "batch_size", "max_batch_size", "layers", "layer_norms")
 _CHANNEL = "-channel"
+COMPRESSION = "compression"
 _SYMBOLS = {"kappa": "κ", "noise_multiplier": "σ", "capacity": "capacity"}
+# Defences of comparisons only: papers use them, and they promise nothing.
+_UNPROVEN: dict[str, type[Mechanism]] = {kind.name: kind for kind in (KeptLengths, ConstantNoise)}
 _TITLES = {
     "none": "undefended",
     "clip": "clipping only",
@@ -26,6 +30,7 @@ _TITLES = {
     "partitioned": "partitioned VMF",
     "directional": "directional",
     "kept-lengths": "directional, lengths kept",
+    "constant-noise": "constant noise",
     "natural-channel": "Natural channel",
     "white-channel": "White channel",
     "personalized-channel": "Personalized channel",
@@ -45,6 +50,7 @@ class Kind:
       settings: Its other keys.
       channel: The channel on records that it is, or None for noise on gradients.
       private: Whether it promises anything.
+      bounds: Whether gradients are clipped as the training says; not at all otherwise.
     """
 
     name: str
@@ -53,25 +59,37 @@ class Kind:
     settings: tuple[str, ...] = ()
     channel: str | None = None
     private: bool = True
+    bounds: bool = True
+
+    @property
+    def on_records(self) -> bool:
+        """Whether it changes records, before any training."""
+        return self.channel is not None or self.name == COMPRESSION
 
 
 def kinds() -> dict[str, Kind]:
     """Every defence by name; mechanisms of other packages with them."""
     from recondite.channels.registry import CHANNELS
 
-    found = {"none": Kind("none", None, private=False), "clip": Kind("clip", None, private=False)}
+    found = {
+        "none": Kind("none", None, private=False, bounds=False),
+        "clip": Kind("clip", None, private=False),
+        COMPRESSION: Kind(COMPRESSION, None, settings=("remove",), private=False, bounds=False),
+    }
     for name, kind in _known().items():
         if name == NoNoise.name:
             continue
         fields = [field.name for field in dataclasses.fields(kind)]
         own = tuple(f for f in fields if f not in (*_SET_BY_ENGINE, kind.parameter))
-        private = name != KeptLengths.name
-        found[name] = Kind(name, kind.parameter, kind.weaker, own, private=private)
+        private, bounds = name not in _UNPROVEN, name != ConstantNoise.name
+        found[name] = Kind(name, kind.parameter, kind.weaker, own, private=private, bounds=bounds)
     for name in CHANNELS:
         own = ("noise", "fit_on")
         if name == "personalized":
             own = (*own, "beta", "method")
-        found[name + _CHANNEL] = Kind(name + _CHANNEL, "capacity", "larger", own, channel=name)
+        found[name + _CHANNEL] = Kind(
+            name + _CHANNEL, "capacity", "larger", own, channel=name, bounds=False
+        )
     return found
 
 
@@ -86,11 +104,12 @@ def plan(common: dict[str, Any], defence: dict[str, Any], seed: int | None) -> P
     from recondite.training.plan import Plan  # imports torch
 
     name, value, settings = defence["name"], defence["value"], defence["settings"]
-    channel = kinds()[name].channel
+    kind = kinds()[name]
+    channel = kind.channel
     options = {**common["training"], **defence["training"]}
-    if name == "none" or channel is not None:
+    if not kind.bounds:
         options["clipping"] = "none"
-    if name in ("none", "clip"):
+    if kind.parameter is None or not kind.bounds:  # no ε that sampling could lower
         options.setdefault("sampling", "shuffled")
     if channel is not None:
         for key in ("sampling", "max_batch_size", "physical_batch_size"):
@@ -116,10 +135,9 @@ def plan(common: dict[str, Any], defence: dict[str, Any], seed: int | None) -> P
 def mechanism(name: str, value: float | None, settings: dict[str, Any]) -> Mechanism:
     """What is released at every step: the defence's noise, or none where it is on records."""
     kind = kinds()[name]
-    if name in ("none", "clip") or kind.channel is not None:
+    if kind.parameter is None or kind.channel is not None:
         return NoNoise(clip=name == "clip")
     plain = {key: tuple(v) if isinstance(v, list) else v for key, v in settings.items()}
-    assert kind.parameter is not None
     return _known()[name](**{kind.parameter: value, **plain})
 
 
@@ -129,8 +147,8 @@ def subject(name: str) -> str:
 
 
 def _known() -> dict[str, type[Mechanism]]:
-    """Mechanisms, and the one that papers use though it protects nothing."""
-    return {**mechanisms(), KeptLengths.name: KeptLengths}
+    """Mechanisms, and those that papers use though they protect nothing."""
+    return {**mechanisms(), **_UNPROVEN}
 
 
 def suffix(value: float) -> str:

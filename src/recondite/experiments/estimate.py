@@ -127,7 +127,7 @@ def _trial(cell: Cell, data_dir: str | None) -> float:
 def _guess(attack: dict[str, Any], training: float) -> float:
     """Before any ran: a millisecond for each iteration and image of a gradient attack."""
     options = attack.get("options", {})
-    if "images" in attack:
+    if "batch_size" in attack:
         steps = options.get("steps", 1000) * options.get("restarts", 1)
         return float(1e-3 * steps * max(1.0, attack["images"] * attack["batch_size"] / 8))
     return float(options.get("references", 0) * training + 1.0)

@@ -11,12 +11,13 @@ from torch import Tensor, nn
 
 from recondite.data import ImageSet
 from recondite.experiments import attackers
+from recondite.experiments.compression import Compression, places_of
 from recondite.experiments.identify import identification_claims
 
 if TYPE_CHECKING:
     from recondite.experiments.cell import Trained
 
-__all__ = ["invert_gradients", "invert_model", "victims"]
+__all__ = ["invert_gradients", "invert_model", "scored", "seen_by_training", "victims"]
 
 _SHOWN = 16  # images of a gallery
 _DECIBELS = 100.0  # an exact copy, as far as eight bits can show it
@@ -54,7 +55,7 @@ def invert_gradients(trained: Trained, attack: dict[str, Any]) -> dict[str, Any]
     images = chosen.images.reshape(count, size, *test.shape)
     labels = chosen.labels.reshape(count, size)
     model = trained.model if attack["victim"] == "trained" else build_model(plan, records).eval()
-    seen = _through_channel(trained, records, images)
+    seen = seen_by_training(trained, records, images)
     leaked = leaked_gradients(
         model,
         seen,
@@ -163,8 +164,17 @@ def _built(trained: Trained, attack: dict[str, Any], model: nn.Module, public: T
     return attackers.build(attack["name"], options)
 
 
-def _through_channel(trained: Trained, records: ImageSet, images: Tensor) -> Tensor:
-    """What training would see of the victims' records."""
+def seen_by_training(trained: Trained, records: ImageSet, images: Tensor) -> Tensor:
+    """What training would see of the victims' records (victims, batch, c, h, w).
+
+    Args:
+      trained: The cell.
+      records: The training records, which channels and eigenvectors are fitted on.
+      images: The victims'.
+    """
+    places = places_of(trained.task["defence"])
+    if places:
+        return Compression.fit(records, places)(images)
     if trained.plan.channel is None:
         return images
     from recondite.training.channelled import fit_channel

@@ -24,6 +24,7 @@ from recondite.experiments.checks import facts_of, mistakes_of
 from recondite.experiments.defences import plan
 from recondite.experiments.facts import Facts
 from recondite.experiments.grid import cells
+from recondite.experiments.looking import look
 from recondite.experiments.mistakes import from_pydantic
 from recondite.experiments.pictures import invert_gradients
 from recondite.experiments.source import Mistake, where
@@ -80,7 +81,7 @@ def attack_victim(
         "model_facts": {"name": study.model, "parameters": facts.parameters},
     }
     (key, attack), *_ = cell.attacks.items()
-    if attackers.family(attack["name"]) == "gradient" and attack["victim"] == "untrained":
+    if attack.get("victim") == "untrained" or attackers.family(attack["name"]) == "looking":
         return _untrained(task, key, attack, said)
     events: list[dict[str, Any]] = []
 
@@ -127,7 +128,8 @@ def _untrained(task: dict[str, Any], key: str, attack: dict[str, Any], said: Sai
     records, _ = load_records(planned, task["data_dir"])
     model = build_model(planned, records).eval()
     record: dict[str, Any] = {"privacy": None, "notes": []}
-    found = invert_gradients(Trained(task, planned, model, record, said), attack)
+    run = look if attack["name"] == attackers.LOOKING else invert_gradients
+    found = run(Trained(task, planned, model, record, said), attack)
     gallery = found.pop("gallery")
     found["claims"] = []  # no run was accounted for: one release alone has no ε of a run
     row = rows.row(task, key, attack, **found, machine=machine())

@@ -84,6 +84,8 @@ _BY_KEY = {quantity.key: quantity for quantity in AXES}
 _DEFENCES = {
     "none": "Undefended",
     "clip": "Clipping only",
+    "constant-noise": "Constant noise, unclipped",
+    "compression": "Compression",
     "vmf": "VMF",
     "gaussian": "Gaussian (DP-SGD)",
     "directional": "Directional, per record",
@@ -104,6 +106,7 @@ _ATTACKS = {
     "multi-step": "Multi-step inversion",
     "adaptive": "Adaptive inversion",
     "model-inversion": "Model inversion",
+    "looking": "Looking at the released record",
     "membership-threshold": "Membership: loss threshold",
     "membership-reference": "Membership: reference model",
     "membership-lira": "Membership: LiRA",

@@ -28,6 +28,7 @@ class Collector:
         for layer, rule in self.rules.items():
             rule.attach(self.tape, layer)
         self.dim = sum(p.numel() for p in self.parameters)
+        self.attached = True
         self._buffer: torch.Tensor | None = None
 
     @property
@@ -39,11 +40,31 @@ class Collector:
         )
 
     def detach(self) -> None:
-        """Gives every layer its own forward function back."""
+        """Gives every layer its own forward function back.
+
+        What remains is the plain sum, which an ordinary backward pass leaves in ``grad``.
+        """
         for layer, rule in self.rules.items():
             rule.detach(layer)
         self.tape.clear()
         self._buffer = None
+        self.attached = False
+
+    def plain_sum(self, rows: int, *, mean: bool, keep: bool) -> torch.Tensor:
+        """Σ_i g_i of the last backward pass: what no bound changes. Arguments as below."""
+        if not keep:
+            return torch.zeros(self.dim, device=self.parameters[0].device)
+        grads = [torch.zeros_like(p) if p.grad is None else p.grad for p in self.parameters]
+        total = torch.cat([wide(grad).reshape(-1) for grad in grads])
+        return total.mul_(rows) if mean else total
+
+    def rescale(self, factor: float) -> None:
+        """Multiplies the gradients of an ordinary backward pass, without a copy of them."""
+        for parameter in self.parameters:
+            if parameter.grad is None:
+                parameter.grad = torch.zeros_like(parameter)
+            elif factor != 1.0:
+                parameter.grad.mul_(factor)
 
     def bounded_sum(self, bound: Bound, rows: int, *, mean: bool, keep: bool) -> torch.Tensor:
         """Σ_i factor_i·g_i over the samples of the last backward pass, as one vector.

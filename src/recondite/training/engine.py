@@ -133,6 +133,8 @@ class PrivacyEngine:
         collector = Collector(module)
         check_optimizer(optimizer, collector.parameters)
         bound = bound_rule(clipping, max_grad_norm, len(collector.rules))
+        if mechanism.noise_on == "average" and not math.isfinite(bound.norm):
+            collector.detach()  # no record is bounded by itself: ordinary training, at its speed
         self._loader, self._collector, self._bound = loader, collector, bound
         self._mean = loss_reduction == "mean"
         self._mechanism = mechanism.configured(self._setting())
@@ -304,6 +306,11 @@ class PrivacyEngine:
                 "over batches (give physical_batch_size for large ones)"
             )
         self._loader.handed_out = 0
+        whole = self._sum is None and draw.last and draw.keep
+        if whole and not collector.attached and not self.mechanism.parameter:
+            self.ledger.before_release()  # nothing is bounded or noised: no copy is needed
+            collector.rescale((draw.rows if self._mean else 1) / self._loader.batch_size)
+            return True
         piece = self._piece(draw.rows, draw.keep)
         self._sum = piece if self._sum is None else self._sum + piece
         self._records += draw.rows if draw.keep else 0
@@ -330,6 +337,8 @@ class PrivacyEngine:
 
     def _piece(self, rows: int, keep: bool) -> torch.Tensor:
         collector = self._collector
+        if not collector.attached:
+            return collector.plain_sum(rows, mean=self._mean, keep=keep)
         if self.mechanism.noise_on == "average":
             return collector.bounded_sum(self._bound, rows, mean=self._mean, keep=keep)
         gradients = collector.per_sample(rows, mean=self._mean)

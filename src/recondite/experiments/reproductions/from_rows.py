@@ -7,14 +7,13 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from recondite.experiments.kept_lengths import ELEMENTS, KeptLengths
+from recondite.experiments.reproductions import from_guidelines
+from recondite.experiments.reproductions.groups import Group, Row, Rows
 from recondite.experiments.reproductions.jobs.dirdp import EPSILONS, MULTIPLIERS
-from recondite.experiments.reproductions.tables.cells import mean, spread
+from recondite.experiments.reproductions.tables.cells import mean
 from recondite.experiments.study import Study
 
 __all__ = ["results_of"]
-
-Row = dict[str, Any]
-Rows = list[Row]
 
 # Networks of study files that the tables know by the papers' names.
 _NETWORKS = "recondite.experiments.reproductions.jobs.dirdp_networks"
@@ -41,7 +40,7 @@ def results_of(
     for name, study, _, rows in ran:
         model = _MODELS.get(study.model, study.model)
         head = {"data": study.data, "model": model, "run": "quick" if quick else ""}
-        groups = [_Group(head, members) for members in _settings(rows)]
+        groups = [Group(head, members) for members in _settings(rows)]
         for stem, results in _FILES.items():
             if name.startswith(stem):
                 for result, convert in results:
@@ -59,85 +58,12 @@ def _settings(rows: Rows) -> Iterable[Rows]:
     return found.values()
 
 
-class _Group:
-    """Seeds of one setting under one attack."""
-
-    def __init__(self, head: Row, rows: Rows) -> None:
-        self.head, self.rows, self.row = head, rows, rows[0]
-        self.attack, self.training = self.row["attack"], self.row["training"]
-        self.asked = self.row["attack_options"] or {}
-        self.options = self.asked.get("options", {})
-
-    @property
-    def kind(self) -> str:
-        """The defence as the papers' tables call it."""
-        name, settings = str(self.row["defence"]), self.row["settings"]
-        if name == "personalized-channel" and settings.get("method") == "paper":
-            return "personalized-paper"
-        if name == KeptLengths.name:
-            return "directional"
-        return name.removesuffix("-channel")
-
-    def label(self) -> Row:
-        """What every row says of its setting."""
-        training = self.training
-        return {
-            **self.head,
-            "defence": self.kind,
-            "value": self.row["value"] or 0.0,
-            "batch": training["batch_size"],
-            "steps": training["steps"],
-            "epochs": training["epochs"],
-            "rate": training["learning_rate"],
-            "optimizer": training["optimizer"],
-            "clipping": training["clipping"],
-            "norm": training["max_grad_norm"],
-            "noise": self.row["settings"].get("noise"),
-        }
-
-    def utility(self, key: str = "test_accuracy") -> list[float]:
-        return [float(row["utility"][key]) for row in self.rows]
-
-    def accuracy(self) -> Row:
-        return {"accuracy": self.utility(), "train_accuracy": self.utility("train_accuracy")}
-
-    def epsilon(self) -> float | None:
-        """What Gaussian noise was calibrated to, if it was."""
-        target = self.row["target"]
-        return None if target is None else target.get("epsilon")
-
-    def pictures(self) -> Row:
-        """Errors and similarities, means over seeds; ``scaled`` is the model's own pixel scale."""
-        found = [row["reconstruction"] for row in self.rows]
-        scale = mean([value**2 for value in self.row["data"]["std"] or (1.0,)])
-        errors = [value for each in found for value in each["mse"]]
-        own = {key: mean([float(each[key]) for each in found]) for key in found[0]
-               if key.startswith(("mse_", "ssim_")) and found[0][key] is not None}  # fmt: skip
-        deviation = spread(errors)
-        return {
-            "attack": self.attack,
-            "victim": found[0]["victim"],
-            "images": len(errors),
-            "iterations": found[0]["iterations"],
-            "interrupted": any(each["interrupted"] for each in found),
-            "mse": own["mse_mean"],
-            "mse_median": own["mse_median"],
-            "mse_scaled": own["mse_mean"] / scale,
-            "mse_scaled_median": own["mse_median"] / scale,
-            "mse_scaled_placed": own["mse_placed_mean"] / scale,
-            "mse_scaled_sd": None if deviation is None else deviation / scale,
-            "mse_start": None if "mse_start" not in own else own["mse_start"] / scale,
-            "ssim": own["ssim_mean"],
-            "ssim_placed": own["ssim_placed_mean"],
-        }
+Groups = Sequence[Group]
 
 
-Groups = Sequence[_Group]
-
-
-def _once(groups: Groups) -> list[_Group]:
+def _once(groups: Groups) -> list[Group]:
     """One group a training: of several attacks the first."""
-    found: dict[str, _Group] = {}
+    found: dict[str, Group] = {}
     for group in groups:
         found.setdefault(str(group.row["label"]), group)
     return list(found.values())
@@ -165,16 +91,16 @@ def _compare_pictures(kind: str) -> Callable[[Groups], Rows]:
     return convert
 
 
-def _channel(group: _Group) -> Row:
+def _channel(group: Group) -> Row:
     label = group.label()
     if label["defence"] == "gaussian":
         label["defence"] = f"dp-{label['clipping']}"
     return label
 
 
-def _rounds(groups: Sequence[tuple[_Group, Any]]) -> Rows:
+def _rounds(groups: Sequence[tuple[Group, Any]]) -> Rows:
     """Trainings that differ in their steps only become one row: the longest, with all of them."""
-    found: dict[tuple[Any, ...], list[tuple[_Group, Any]]] = {}
+    found: dict[tuple[Any, ...], list[tuple[Group, Any]]] = {}
     for group, value in groups:
         label = _channel(group)
         key = (label["defence"], label["value"], label["noise"])
@@ -240,7 +166,7 @@ def _directional_accuracy(groups: Groups) -> Rows:
     return out
 
 
-def _partition(group: _Group) -> Row:
+def _partition(group: Group) -> Row:
     """What the tables say of the noise on records: its blocks, and the weights of these."""
     if group.kind != "directional":
         return {}
@@ -250,7 +176,7 @@ def _partition(group: _Group) -> Row:
     return {"blocks": "flat" if blocks == 1 else blocks, "weights": weights}
 
 
-def _by_epsilon(group: _Group) -> Row:
+def _by_epsilon(group: Group) -> Row:
     """A row of the tables of ε_G and ε_V."""
     label = {**group.label(), **_partition(group)}
     if label["defence"] == "gaussian":
@@ -318,10 +244,22 @@ def _early_pictures(groups: Groups) -> Rows:
     return out
 
 
+def _early_shown(groups: Groups) -> Rows:
+    """Figures 4 to 6 show pictures of the same attacks, with noise on whole gradients."""
+    found = _early_pictures(groups)
+    whole = [row for row in found if row.get("blocks", "flat") == "flat"]
+    return [{**row, "attack": row["block"].split("/")[0]} for row in whole]
+
+
+_EARLY = (("dirdp-v1-attacks", _early_pictures), ("dirdp-v1-pictures", _early_shown))
 _FILES: dict[str, tuple[tuple[str, Callable[[Groups], Rows]], ...]] = {
     "compare/table-3-": (("compare-dlg", _compare_pictures("dlg")),),
     "compare/table-5-": (("compare-accuracy", _compare_accuracy),),
     "compare/table-6-": (("compare-iga", _compare_pictures("iga")),),
+    "channel/table-2-": (("channel-times", from_guidelines.times),),
+    "channel/figure-5-": (("channel-pictures", from_guidelines.faces),),
+    "channel/figure-6-": (("channel-guidelines", from_guidelines.batches),),
+    "channel/figure-8-": (("channel-guidelines", from_guidelines.compressed),),
     "channel/figure-9-": (
         ("channel-accuracy", _channel_accuracy),
         ("channel-networks", _channel_accuracy),
@@ -336,6 +274,6 @@ _FILES: dict[str, tuple[tuple[str, Callable[[Groups], Rows]], ...]] = {
     "dirdp/table-4-": (("dirdp-iga", _directional_pictures),),
     "dirdp-v1/table-1-": (("dirdp-v1-accuracy", _early_accuracy),),
     "dirdp-v1/table-2-": (("dirdp-v1-accuracy", _early_accuracy),),
-    "dirdp-v1/table-3-": (("dirdp-v1-attacks", _early_pictures),),
-    "dirdp-v1/table-6-": (("dirdp-v1-attacks", _early_pictures),),
+    "dirdp-v1/table-3-": _EARLY,
+    "dirdp-v1/table-6-": _EARLY,
 }

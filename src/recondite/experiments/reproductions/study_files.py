@@ -46,6 +46,10 @@ FILES: dict[str, tuple[str, ...]] = {
     "compare/figure-3": _COMPARE[6],
     "compare/figure-4": _COMPARE[6],
     "compare/figure-6": _COMPARE[3],
+    "channel/table-2": _each("channel/table-2", ("lenet", *_NETWORKS)),
+    "channel/figure-5": ("channel/figure-5-lfw",),
+    "channel/figure-6": ("channel/figure-6-cifar10",),
+    "channel/figure-8": ("channel/figure-8-cifar10",),
     "channel/figure-9": _ACCURACY,
     "channel/figure-9-networks": _each("channel/figure-9", _NETWORKS, _TWO),
     "channel/figure-10": (*_PLANES, "channel/figure-14-lenet"),
@@ -65,6 +69,9 @@ FILES: dict[str, tuple[str, ...]] = {
     "dirdp-v1/table-3": _each("dirdp-v1/table-3", _PAIR, _VICTIMS),
     "dirdp-v1/table-4": _each("dirdp-v1/table-3", _PAIR, _VICTIMS),
     "dirdp-v1/table-6": _each("dirdp-v1/table-6", _PAIR, _VICTIMS),
+    "dirdp-v1/figure-4": _each("dirdp-v1/table-3", _PAIR, _VICTIMS),
+    "dirdp-v1/figure-5": _each("dirdp-v1/table-3", _PAIR, _VICTIMS),
+    "dirdp-v1/figure-6": _each("dirdp-v1/table-6", _PAIR, _VICTIMS),
 }
 
 

@@ -260,7 +260,9 @@ def pictures(rows: Rows, attack: str, victim: str = "untrained") -> list[Cell]:
             known = table.get((model, row["defence"], row["value"], row["data"]))
         label = row["defence"] + (f" {row['value']:g}" if row["value"] else "")
         name = f"{row['attack']}, {model}, {row['data']}, {row['victim']}, {label}"
-        why = f"one picture; the paper's is the mean of its table; {row['iterations']} iterations"
+        count = row.get("images", 1)
+        shown = "one picture" if count == 1 else f"mean of {count} pictures"
+        why = f"{shown}; the paper's is the mean of its table; {row['iterations']} iterations"
         if row.get("run"):
             why = f"{row['run']}; {why}"
         paper = None if known is None else known[0]

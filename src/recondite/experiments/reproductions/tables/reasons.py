@@ -9,7 +9,7 @@ from recondite.experiments.reproductions.printed import compare as biswas
 from recondite.experiments.reproductions.printed import dirdp
 from recondite.experiments.reproductions.tables.cells import Cell, mean
 
-__all__ = ["noise_size", "norms", "readings", "signal"]
+__all__ = ["again", "noise_size", "norms", "readings", "signal"]
 
 Rows = Sequence[dict[str, Any]]
 
@@ -57,6 +57,28 @@ def norms(rows: Rows) -> list[Cell]:
             f"{row['model']}, {row['data']}, gaussian {row['epsilon']:g}, {how}C = {row['norm']:g}"
         )
         cells.append(Cell(name, known, 100 * mean(row["accuracy"]), unit="accuracy"))
+    return cells
+
+
+def again(rows: Rows, moved: Rows = ()) -> list[Cell]:
+    """Table 2's cells that are off, once more.
+
+    Args:
+      rows: Of the job "dirdp-again": another seed, other widths.
+      moved: Of the job "dirdp-moved": faces that are not aligned.
+    """
+    cells = []
+    for row in [*rows, *moved]:
+        epsilon = row["epsilon"] or 0.0
+        known = dirdp.TABLE_2[row["model"], row["defence"], epsilon, row["data"]]
+        label = f"gaussian {epsilon:g}" if epsilon else "none"
+        name = f"{row['model']}, {row['data']}, {label}"
+        if row["model"] == "mlp2":
+            name += f", hidden layers {row['network'].split('/')[2]}"
+        if "moved" in row:
+            name += f", faces moved by up to {row['moved']} pixels"
+        why = f"seed {row['seed']}" if "seed" in row else ""
+        cells.append(Cell(name, known, 100 * mean(row["accuracy"]), unit="accuracy", why=why))
     return cells
 
 
