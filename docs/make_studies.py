@@ -64,6 +64,7 @@ def sources(*jobs: str) -> str:
                 lines.append(
                     f"- `results/{file.name}`: {where['device']}, torch {where['torch']}, "
                     f"{where['created'][:10]}"
+                    + (f" ({content['note']})" if "note" in content else "")
                 )
     if not lines:
         return "No run in full is stored yet.\n"
@@ -165,7 +166,8 @@ def commands(study: str) -> str:
             cuts.append(f"{short} attacks stopped by our time limit, see the column why")
         if run == len(cells) and run and not small and not cuts:
             continue
-        state = f"{run} of {len(cells)} cells" + (", small run on a CPU" if small else "")
+        state = f"{run} of {len(cells)} cells"
+        state += f", {small} of {len(found)} rows of a small run on a CPU" if small else ""
         state += f"; {'; '.join(cuts[:3])}" if cuts else ""
         if not run:
             state = "not run"

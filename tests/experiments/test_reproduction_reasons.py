@@ -71,7 +71,7 @@ def test_torchs_own_law_is_the_librarys_network():
 
 
 def test_glorots_law_of_the_other_networks():
-    plain = usual("lenet", "cifar10")
+    plain = usual("lenet")
     other = replace(plain, first="xavier")
     assert other.name == f"{plain.name}/xavier"
     one, two = (n.build((3, 32, 32), 10, 0) for n in (plain, other))

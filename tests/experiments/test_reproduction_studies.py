@@ -212,7 +212,7 @@ def test_directional_noise_has_the_printed_values():
         study = study_files.read(f"dirdp/{table}-{key[0]}-{key[1]}")
         training = study.training
         found = (training.batch_size, training.learning_rate, training.epochs, training.optimizer)
-        network = usual(key[0], "") if "mia" in key else CHOSEN[key[0]]
+        network = usual(key[0]) if "mia" in key else CHOSEN[key[0]]
         assert found == (batch, rate, epochs, optimizer.lower())
         if "mia" in key:
             assert membership_job.HYPER[key[:2]] == found[:3]

@@ -66,7 +66,7 @@ def records(context: Context, name: str, limit: int | None = None, scale: str = 
 
 def accuracy(context: Context) -> None:
     """Table 2: without defence, Gaussian, and VMF on single weights; the cheap blocks first."""
-    blocks = _without_vmf(context, lambda model, _: CHOSEN[model])
+    blocks = _without_vmf(context, CHOSEN.__getitem__)
     for pair in _ORDER:
         job = partial(
             _block, context, pair, "vmf", CHOSEN[pair[0]], partition=("elements", "clipped")
@@ -86,10 +86,10 @@ def with_usual_weights(context: Context) -> None:
 
 
 def _without_vmf(
-    context: Context, network: Callable[[str, str], Network]
+    context: Context, network: Callable[[str], Network]
 ) -> dict[str, Callable[[], list[dict[str, Any]]]]:
     return {
-        f"{kind}/{pair[0]}/{pair[1]}": partial(_block, context, pair, kind, network(*pair))
+        f"{kind}/{pair[0]}/{pair[1]}": partial(_block, context, pair, kind, network(pair[0]))
         for pair in _ORDER
         for kind in ("plain", "gaussian")
     }
@@ -136,8 +136,6 @@ def _block(
             Release("directional", k, blocks=partition[0], weights=partition[1]) for k in values
         ]
     sampling = "poisson" if kind == "gaussian" else "shuffled"
-    if network.optimizer is not None:
-        optimizer, momentum = network.optimizer, 0.9
     plan = Plan(steps, batch, sampling, optimizer, rate, momentum)
     runs = [release for release in releases for _ in range(seeds)]
     models = [network.build(data.shape, data.classes, n % seeds) for n in range(len(runs))]

@@ -93,13 +93,9 @@ CHOSEN = {
 }
 
 
-def usual(model: str, data: str) -> Network:
-    """The chosen network with torch's own first weights, which Table 3 and older searches have.
-
-    There the MLP is trained on LFW by SGD: Table 1 prints a momentum beside Adam, which has none.
-    """
-    optimizer = "sgd" if (model, data) == ("mlp2", "lfw") else None
-    return replace(CHOSEN[model], first="torch", optimizer=optimizer)
+def usual(model: str) -> Network:
+    """The chosen network with torch's own first weights, which Table 3 and older searches have."""
+    return replace(CHOSEN[model], first="torch")
 
 
 def lenet(shape: tuple[int, int, int], classes: int) -> nn.Module:
@@ -114,9 +110,9 @@ def mlp(shape: tuple[int, int, int], classes: int) -> nn.Module:
 
 def usual_lenet(shape: tuple[int, int, int], classes: int) -> nn.Module:
     """The same with torch's own first weights."""
-    return usual("lenet", "").build(shape, classes, None)
+    return usual("lenet").build(shape, classes, None)
 
 
 def usual_mlp(shape: tuple[int, int, int], classes: int) -> nn.Module:
     """The same with torch's own first weights."""
-    return usual("mlp2", "").build(shape, classes, None)
+    return usual("mlp2").build(shape, classes, None)

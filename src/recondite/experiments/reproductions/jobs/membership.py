@@ -81,7 +81,7 @@ def _victims(
             context, model, images, labels, hyper, data.classes, optimizer
         )
     references = trained[model, name]
-    network = usual(model, name)
+    network = usual(model)
     releases = _releases(context, defence, count, batch, epochs)
     stack = Stack([network.build(data.shape, data.classes, 0) for _ in releases], context.device)
     sampling = "poisson" if defence == "gaussian" else "shuffled"
@@ -134,7 +134,7 @@ def _references(
     count = context.pick(2, 4, 8)
     positions, inside = halves(len(images), count, seed=1)
     channels, height, width = images.shape[1:]
-    network = usual(model, "")
+    network = usual(model)
     models = [network.build((channels, height, width), classes, 100 + n) for n in range(count)]
     stack = Stack(models, context.device)
     plan = Plan(epochs * math.ceil(positions.shape[1] / batch), batch, "shuffled", optimizer, rate)

@@ -81,12 +81,15 @@ def _networks(rows: Rows) -> list[Verdict]:
         rights.append(not died and values == sorted(values))
         parts.append(not died and values[-1] > values[0])
         shown = " → ".join(f"{value:.1f}" for value in values)
-        note = f" ({died} of {len(values)} died)" if died else ""
+        notes = [f"{died} of {len(values)} died"] if died else []
+        notes += list(dict.fromkeys(row["cut"] for row in ordered if row.get("cut")))
+        note = f" ({'; '.join(notes)})" if notes else ""
         said.append(f"{model}, {data}: {shown} % by rising κ{note}")
     if not said:
         return []
     claim = "Accuracy rises with κ on the other networks too (Figure 9)."
-    return [Verdict(claim, _stands(rights, parts), "; ".join(said) + _note(rows))]
+    told = "; ".join(said) + "; Natural, one seed" + _note(rows)
+    return [Verdict(claim, _stands(rights, parts), told)]
 
 
 def _inverted(rows: Rows) -> list[Verdict]:
@@ -103,11 +106,11 @@ def _inverted(rows: Rows) -> list[Verdict]:
         if pairs:
             more = sum(other > natural for other, natural in pairs)
             rights += [other > natural for other, natural in pairs]
-            said.append(f"{model}: larger MSE in {more} of {len(pairs)} pairs of equal κ")
+            cut = next((f" ({r['cut']})" for r in rows if r["model"] == model and r.get("cut")), "")
+            said.append(f"{model}: larger MSE in {more} of {len(pairs)} pairs of equal κ{cut}")
     if said:
         claim = "White and Personalized defend better on the other networks too (Figure 14)."
-        cut = next((f"; {r['cut']}" for r in rows if r.get("cut")), "")
-        out.append(Verdict(claim, _stands(rights), "; ".join(said) + cut + _note(rows)))
+        out.append(Verdict(claim, _stands(rights), "; ".join(said) + _note(rows)))
     return out
 
 
@@ -193,12 +196,14 @@ def _times(rows: Rows) -> list[Verdict]:
     if not rows:
         return []
     ratios = [
-        (r["model"], r["seconds_dp"] / r["seconds_sgd"], r["seconds_data"] / r["seconds_sgd"])
-        for r in rows
+        (r, r["seconds_dp"] / r["seconds_sgd"], r["seconds_data"] / r["seconds_sgd"]) for r in rows
     ]
-    said = "; ".join(f"{m}: DP-SGD ×{a:.1f}, noise on data ×{b:.2f}" for m, a, b in ratios)
-    stands = _stands([a > b for _, a, b in ratios])
-    return [Verdict(tan.CLAIMS["cost"], stands, said + _note(rows))]
+    said = "; ".join(
+        f"{r['model']}: DP-SGD ×{a:.1f}, noise on data ×{b:.2f}"
+        + (f" ({r['run']})" if r.get("run") else "")
+        for r, a, b in ratios
+    )
+    return [Verdict(tan.CLAIMS["cost"], _stands([a > b for _, a, b in ratios]), said)]
 
 
 def _faces(rows: Rows) -> list[Verdict]:

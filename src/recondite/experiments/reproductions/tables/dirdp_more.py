@@ -58,7 +58,11 @@ def verdict(rows: Rows) -> Verdict:
         beside = "" if plain is None else f" (undefended {100 * plain['auc']:.1f})"
         said.append(f"{model} on {data}: {min(areas):.1f} to {max(areas):.1f}{beside}")
     note = f", {weak[0]['run']}" if weak[0].get("run") else ""
-    told = f"AUC {'; '.join(said)}; with the partition that gives Table 2{note}" if said else ""
+    told = (
+        f"AUC {'; '.join(said)}; with noise on single weights, flat noise was not run{note}"
+        if said
+        else ""
+    )
     if dead:
         told += ". " if told else ""
         told += "Nothing to tell where the attack is at chance without defence too, since the "
