@@ -112,6 +112,8 @@ def compare_page() -> None:
         "Palamidessi, Parastoo Sadeghi: *Comparing privacy notions for protection against "
         "reconstruction attacks in machine learning*. One network of 13,700 weights, two data sets, "
         "von Mises-Fisher (VMF) against Gaussian noise.",
+        "**In short.** The pairs of κ and σ are not of equal ε: VMF is safer in the paper because it is noisier. At equal accuracy both leave an attacker the same error up to 75 %; above, VMF hides the first, longest gradients better. "
+        "The printed ε count epochs where steps are taken.",
         "## Which claims stand",
         claims(lines),
         f"Accuracies within 3 points of the printed ones, of 130: {within(cells)}; {within(_where(cells, 'batch 128', 'no defence'))} at the paper's own batch of 128, "
@@ -467,6 +469,8 @@ def channel_page() -> None:
         "Qi Tan, Qi Li, Yi Zhao, Zhuotao Liu, Xiaobing Guo, Ke Xu: *Defending against data "
         "reconstruction attacks in federated learning: an information theory approach*. Noise on "
         "records, sized by the information that may pass.",
+        "**In short.** Noise on data does what is claimed for it: more nats, more accuracy and less protection. The bound n·κ allows everything; noise drawn once leaks κ per record in all and costs 3.2 points at most. "
+        "White and Personalized defend better at equal κ, and worse at equal accuracy. The DP baselines' capacities are twice too large.",
         "## Which claims stand",
         claims(_channel_claims(accuracy, inversion, guide) + more),
         "Figures 9 to 16 are drawn without numbers (but for 14), so their values can only be compared in order. Model inversion (Figures 10, 13, 15, 16) is a weak attack here: "
@@ -979,6 +983,7 @@ def v1_page() -> None:
     parts = [
         "# Faustini et al. (2022), checked",
         "Pedro Faustini, Natasha Fernandes, Shakila Tonni, Annabelle McIver, Mark Dras: *Directional privacy for deep learning*, the first version of the paper of 2023: DLG and Inverting Gradients on MNIST, CIFAR and LFW.",
+        "**In short.** Without noise DLG rebuilds digits exactly; Gaussian noise, or VMF noise up to κ = 500, leaves little of a picture. Fewer than half of the accuracies come out, and no partition that was tried gives LeNet's on MNIST.",
         "## Which claims stand",
         claims(_v1_claims(attacks, accuracy)),
         f"Undefended and Gaussian accuracies of Tables 1 and 2 within 3 points of the printed ones: {within(plain[0])}, {within(plain[1])} from torch's own first weights. "
