@@ -1,6 +1,19 @@
-"""``python -m recondite``."""
+"""The command ``recondite``, and ``python -m recondite``."""
 
-from recondite.cli import main
+import sys
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Loads the command line and runs it; to interrupt the loading is to interrupt the command."""
+    try:
+        from recondite.cli import main as run  # half a second, which a try must surround
+    except KeyboardInterrupt:
+        print("recondite: interrupted", file=sys.stderr)
+        sys.exit(130)
+    run()
+
 
 if __name__ == "__main__":
     main()
