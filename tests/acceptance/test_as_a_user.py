@@ -98,7 +98,9 @@ def test_interruption_exits_with_130(wait):
     if process.poll() is None:
         process.send_signal(signal.SIGINT)
     out, err = process.communicate(timeout=60)
-    assert process.returncode == 130, (process.returncode, out, err)
+    # CPython remembers an interruption inside exec(), as in making a dataclass, and ends by the
+    # signal itself; a shell says 130 of both.
+    assert process.returncode in (130, -signal.SIGINT), (process.returncode, out, err)
     assert out == ""
     assert "Traceback" not in err
 
