@@ -90,8 +90,6 @@ def test_interruption_exits_with_130(wait):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        # A shell lets what it starts with & ignore interruptions, and children inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 (no threads)
     )
     loaded = Path(f"/proc/{process.pid}/maps")
     while process.poll() is None and "numpy" not in loaded.read_text():
