@@ -29,7 +29,7 @@ from recondite.experiments.reproductions.tables import (
     timing,
 )
 from recondite.experiments.reproductions.tables import compare as compared
-from recondite.experiments.reproductions.tables.cells import Cell, agreement, mean
+from recondite.experiments.reproductions.tables.cells import Cell, agreement, find, mean
 
 HERE = Path(__file__).parent
 RESULTS = HERE.parent / "results"
@@ -209,7 +209,7 @@ def main() -> None:
 # What the pages use.
 __all__ = [
     "Cell", "accounting", "assumptions", "channel", "channel_more", "channel_verdicts", "claims", "commands", "compare", "compare_verdicts",
-    "compared", "dirdp", "dirdp_more", "dirdp_v1", "figures", "folded", "mean", "number", "others",
+    "compared", "dirdp", "dirdp_more", "dirdp_v1", "figures", "find", "folded", "mean", "number", "others",
     "pyplot", "reasons", "rows", "save", "sources", "table", "timing", "within", "write",
 ]  # fmt: skip
 

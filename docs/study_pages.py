@@ -21,6 +21,7 @@ from make_studies import (
     dirdp_more,
     dirdp_v1,
     figures,
+    find,
     folded,
     mean,
     others,
@@ -349,11 +350,10 @@ _READ = {
 
 
 def _by(found: list[Any], key: str, **wanted: Any) -> float | None:
-    for row in found:
-        if all(row.get(name) == value for name, value in wanted.items()):
-            value = row[key]
-            return 100 * mean(value) if isinstance(value, list) else float(value)
-    return None
+    row = find(found, **wanted)
+    if row is None:
+        return None
+    return 100 * mean(row[key]) if isinstance(row[key], list) else float(row[key])
 
 
 def _channel_claims(accuracy: list[Any], inversion: list[Any], guide: list[Any]) -> list[Any]:

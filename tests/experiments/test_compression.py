@@ -19,7 +19,6 @@ from recondite.experiments.compression import Compression
 from recondite.experiments.constant_noise import ConstantNoise
 from recondite.experiments.defences import kinds, plan
 from recondite.experiments.study import Study
-from recondite.experiments.tasks import run_task
 from recondite.mechanisms import Setting, mechanisms
 from recondite.models import build
 from recondite.training.leaked import leaked_gradients
@@ -34,23 +33,9 @@ INFINITE = (
 )  # fmt: skip
 
 
-class Inline:
-    """Runs tasks in this process."""
-
-    workers = 1
-
-    def run(self, tasks, handle):
-        for task in tasks:
-            run_task(task, lambda event, task=task: handle(0, task, event))
-
-    def close(self):
-        torch.set_num_threads(1)
-
-
 @pytest.fixture
-def compared(monkeypatch, tmp_path):
+def compared(inline, tmp_path):
     """Rows of a study, by defence."""
-    monkeypatch.setattr(runner, "make_engine", lambda engine, workers: Inline())
 
     def go(**parts):
         study = Study.model_validate({**BASE, **parts})

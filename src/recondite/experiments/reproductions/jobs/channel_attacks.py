@@ -103,7 +103,7 @@ def _batches(context: Context, name: str) -> list[dict[str, Any]]:
             labels=torch.stack(labels),
             bounds=data.bounds,
             seed=0,
-            time_limit=120,
+            time_limit=context.seconds,
         )
     )
     truth = torch.stack(means)

@@ -87,7 +87,7 @@ def _pictures(context: Context, job: str, key: str) -> list[dict[str, Any]]:
             for n, (_, _, release, keep) in enumerate(shown)
         ]
         whole = joined(parts)
-        found = attacked(method, net, whole, data, context.pick(10, 15, 300))
+        found = attacked(method, net, whole, data, context.pick(10, 15, context.seconds))
         for n, (defence, value, _, _) in enumerate(shown):
             pictures[f"{victim}, {defence}, {value:g}"] = data.pixels(found.images[n])
             scores = measured(found.images[n : n + 1], whole.images[n : n + 1], data)

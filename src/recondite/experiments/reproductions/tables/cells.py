@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-__all__ = ["Cell", "Verdict", "agreement", "find", "mean", "spread"]
+__all__ = ["Cell", "Verdict", "agreement", "find", "having", "mean", "spread"]
 
 
 @dataclass(frozen=True)
@@ -61,12 +61,14 @@ class Verdict:
         return asdict(self)
 
 
+def having(rows: Sequence[dict[str, Any]], **wanted: Any) -> list[dict[str, Any]]:
+    """The rows that have these values."""
+    return [row for row in rows if all(row.get(key) == value for key, value in wanted.items())]
+
+
 def find(rows: Sequence[dict[str, Any]], **wanted: Any) -> dict[str, Any] | None:
     """The first row that has these values."""
-    for row in rows:
-        if all(row.get(key) == value for key, value in wanted.items()):
-            return row
-    return None
+    return next(iter(having(rows, **wanted)), None)
 
 
 def mean(values: Sequence[float]) -> float:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from recondite.experiments.reproductions.printed import dirdp, dirdp_v1
-from recondite.experiments.reproductions.tables.cells import Cell, Verdict, find, mean
+from recondite.experiments.reproductions.tables.cells import Cell, Verdict, find, having, mean
 
 __all__ = [
     "SILENT", "membership", "pictures", "share_better", "trade_off", "v1_accuracy", "v1_faces",
@@ -208,9 +208,7 @@ def _v1(
     known: dict[int, float],
 ) -> list[Cell]:
     wanted = {"model": model, "defence": defence, "value": value, "data": data}
-    found: list[dict[str, Any] | None] = [
-        r for r in rows if all(r.get(k) == v for k, v in wanted.items())
-    ]
+    found: list[dict[str, Any] | None] = [*having(rows, **wanted)]
     label = "" if defence == "none" else f" {value:g}"
     cells = []
     for row in found or [None]:

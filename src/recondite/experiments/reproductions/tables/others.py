@@ -7,7 +7,7 @@ from typing import Any
 
 from recondite.experiments.reproductions.printed import channel as tan
 from recondite.experiments.reproductions.printed import dirdp, dirdp_v1
-from recondite.experiments.reproductions.tables.cells import Cell, mean, spread
+from recondite.experiments.reproductions.tables.cells import Cell, find, having, mean, spread
 
 __all__ = [
     "dirdp_accuracy", "dirdp_images", "dirdp_puzzle", "tan_accuracy", "tan_eigenvalues",
@@ -98,13 +98,17 @@ def dirdp_accuracy(rows: Rows, usual: Rows = ()) -> list[Cell]:
     for (model, defence, value, data), known in dirdp.TABLE_2.items():
         if data == "cifar100":
             continue
-        where = (model, "directional" if defence == "vmf" else defence, value, data)
-        row = next((r for r in rows if _is(r, *where)), None)
+        where: dict[str, Any] = {"model": model, "data": data, "defence": defence}
+        if defence == "vmf":
+            where |= {"defence": "directional", "value": value}
+        elif defence == "gaussian":
+            where["epsilon"] = value
+        row = find(rows, **where)
         scores = [] if row is None else [100 * v for v in row["accuracy"]]
         why = ""
         if row is not None and defence == "vmf":
             why = f"{row['blocks']}, {row['weights']} weights"
-        other = next((r for r in usual if _is(r, *where)), None)
+        other = find(usual, **where)
         if other is not None:
             why = f"{100 * mean(other['accuracy']):.1f} from torch's own first weights"
         label = "" if defence == "none" else f" {value:g}"
@@ -119,13 +123,6 @@ def dirdp_accuracy(rows: Rows, usual: Rows = ()) -> list[Cell]:
             )
         )
     return cells
-
-
-def _is(row: dict[str, Any], model: str, defence: str, value: float, data: str) -> bool:
-    if (row["model"], row["defence"], row["data"]) != (model, defence, data):
-        return False
-    key = "epsilon" if defence == "gaussian" else "value"
-    return defence == "none" or bool(row[key] == value)
 
 
 def dirdp_puzzle(rows: Rows) -> list[Cell]:
@@ -150,22 +147,15 @@ def dirdp_images(rows: Rows, relu: Rows = ()) -> list[Cell]:
     """
     cells = []
     for (model, defence, value, data), known in dirdp.TABLE_4.items():
-        where = (model, defence, value, data)
-        found: list[dict[str, Any] | None] = [r for r in rows if _pictured(r, *where)]
+        where = {"model": model, "data": data, "defence": defence, "value": value}
+        found: list[dict[str, Any] | None] = [*having(rows, **where)]
         label = "" if defence == "none" else f" {value:g}"
         for row in found or [None]:
             blocks, other = "", None
             if row is not None:
-                partition = row.get("blocks"), row.get("weights")
-                blocks = f" ({partition[0]}, {partition[1]})" if partition[0] else ""
-                other = next(
-                    (
-                        r
-                        for r in relu
-                        if _pictured(r, *where) and (r.get("blocks"), r.get("weights")) == partition
-                    ),
-                    None,
-                )
+                partition = {key: row.get(key) for key in ("blocks", "weights")}
+                blocks = " ({blocks}, {weights})".format(**partition) if partition["blocks"] else ""
+                other = find(relu, **where, **partition)
             why = _cut(row)
             if other is not None:
                 said = f"{other['mse_scaled_median']:.3g} with ReLU and torch's own first weights"
@@ -174,11 +164,6 @@ def dirdp_images(rows: Rows, relu: Rows = ()) -> list[Cell]:
             name = f"{model}, {data}, {defence}{label}{blocks}"
             cells.append(Cell(name, known, ours, unit="MSE", why=why))
     return cells
-
-
-def _pictured(row: dict[str, Any], model: str, defence: str, value: float, data: str) -> bool:
-    same = (row["model"], row["defence"], row["data"]) == (model, defence, data)
-    return same and (defence == "none" or bool(row["value"] == value))
 
 
 def _attacked(row: dict[str, Any], attack: str, net: str, data: str) -> bool:
