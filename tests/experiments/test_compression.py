@@ -183,7 +183,7 @@ def test_the_command_looks_without_training(capsys):
     assert found["reconstruction"]["images"] == 3
     assert run(["--quiet", *words]) == 2
     error = capsys.readouterr().err.strip()
-    assert "looking has nothing to look at: none change no record" in error
+    assert "looking needs a defence on records: add a channel or compression, got none" in error
     assert "\n" not in error
 
 

@@ -338,6 +338,7 @@ def test_study_writes_files_for_compare(tmp_path, capsys):
 @pytest.mark.parametrize(
     ("words", "said"),
     [
+        (["compare/table-4", "--minutes", "-1"], "minutes must be"),
         (["channel/figure-7", "--study"], "channel/figure-7 has no study file"),
         (["compare/table-1", "--engine", "comparison"], "compare/table-1 has no study file"),
         (["compare/table-5", "--engine", "fast"], "--engine must be stacked or comparison or ray"),

@@ -79,6 +79,7 @@ def reproduce(
     if study:
         show_studies(item, quick, out)
         return
+    _validate.positive("minutes", minutes)
     if chosen.jobs:
         _validate.device(device)
     out = out or Path("reproductions")

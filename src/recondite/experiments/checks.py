@@ -224,10 +224,8 @@ def _attacks(study: Study) -> Iterator[Mistake]:
             yield Mistake((*place, "name"), f"is unknown: {nearest(attack.name, known)}")
             continue
         if attack.name == attackers.LOOKING and named and not any(named.values()):
-            message = (
-                f"{attack.name} has nothing to look at: {' and '.join(named)} change no record"
-            )
-            yield Mistake((*place, "name"), f"{message}; add a channel or compression")
+            wanted = "needs a defence on records: add a channel or compression"
+            yield Mistake((*place, "name"), f"{attack.name} {wanted}, got {' and '.join(named)}")
         yield from _options(attack, place)
 
 
