@@ -8,17 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from recondite import _validate
-from recondite.accounting.pld import pld_epsilon
 from recondite.accounting.schedules import Schedule
-from recondite.leakage.rero import rero
 from recondite.mechanisms import Mechanism
-from recondite.notions import capacity, information, json_ready
+from recondite.notions import MechanismRun, Notion, json_ready
+from recondite.notions.base import Scope
+from recondite.notions.registry import target as notion_of
 from recondite.numerics.roots import last_true
 
-__all__ = ["NOTIONS", "Calibration", "Criterion", "calibrate", "match", "measure"]
+__all__ = ["Calibration", "Criterion", "calibrate", "match", "measure"]
 
-NOTIONS: tuple[str, ...] = ("epsilon", "bayes-capacity", "mutual-information", "rero")
-SCOPES: tuple[str, ...] = ("release", "run")
+SCOPES: tuple[Scope, ...] = ("release", "run")
 
 _SMALLEST, _LARGEST = 1e-9, 1e9
 
@@ -27,7 +26,8 @@ _SMALLEST, _LARGEST = 1e-9, 1e9
 class Calibration:
     """The weakest noise that was found to meet a target.
 
-    Guarantee: ``achieved`` was computed for ``mechanism`` as returned and is at most ``target``.
+    Guarantee: ``achieved`` was computed for ``mechanism`` as returned and is at most ``target``
+    (at least, for a notion that bounds from below).
 
     Attributes:
       mechanism: The mechanism with its noise set.
@@ -70,12 +70,13 @@ class Criterion:
     """One notion of privacy of a run, as a number: what is measured, matched and calibrated.
 
     Attributes:
-      notion: "epsilon", "bayes-capacity", "mutual-information" or "rero".
+      notion: The target's name: "epsilon", "bayes-capacity", "mutual-information", "rero", or that
+        of a notion from another package.
       schedule: The schedule; needed for ε, ReRo and anything about the run.
       delta: δ, for ε.
       prior_success: Success of the best blind guess, for ReRo.
       group_size: Records of one person, for ε and ReRo.
-      scope: For capacity and information, one "release" or the whole "run".
+      scope: For notions that a single release has, one "release" or the whole "run".
     """
 
     notion: str
@@ -83,68 +84,46 @@ class Criterion:
     delta: float | None = None
     prior_success: float = 0.1
     group_size: int = 1
-    scope: str = "release"
+    scope: Scope = "release"
 
     def __post_init__(self) -> None:
-        _validate.choice("notion", self.notion, NOTIONS)
+        notion_of(self.notion)
         _validate.choice("scope", self.scope, SCOPES)
-        if self.notion == "epsilon" and self.schedule is not None:
-            if self.delta is None:
-                raise ValueError("delta is needed for epsilon")
+        if self.notion == "epsilon" and self.schedule is not None and self.delta is None:
+            raise ValueError("delta is needed for epsilon")
+        if self.delta is not None:
             _validate.probability("delta", self.delta)
 
     @property
-    def leaks(self) -> bool:
-        """Whether the notion is a leakage, which has a scope."""
-        return self.notion in ("bayes-capacity", "mutual-information")
+    def measured(self) -> Notion:
+        """The notion."""
+        return notion_of(self.notion)
 
     def of(self, mechanism: Mechanism) -> float:
-        """The notion's value for a mechanism: an upper bound."""
-        largest = self.schedule.largest_batch() if self.schedule is not None else None
-        if largest is not None:
-            mechanism = mechanism.for_batches(largest)
-        if self.leaks:
-            return _leakage(mechanism, self.notion, self.schedule, self.scope)
-        if self.schedule is None:
-            raise ValueError(
-                f"schedule is needed for {self.notion}: give a rate and steps, or epochs"
-            )
-        composition = self.schedule.composition(mechanism, self.group_size)
-        if self.notion == "rero":
-            return rero(composition, self.prior_success)
-        return pld_epsilon(composition, float(self.delta or 0.0))
+        """The notion's value for a mechanism: a bound."""
+        notion = self.measured
+        if self.schedule is None and not (notion.scoped and self.scope == "release"):
+            whole = f"the {self.notion} of a run" if notion.scoped else self.notion
+            raise ValueError(f"schedule is needed for {whole}: give a rate and steps, or epochs")
+        run = MechanismRun(
+            mechanism,
+            self.schedule,
+            0.0 if self.delta is None else self.delta,
+            self.prior_success,
+            self.group_size,
+        )
+        return notion.measure(run, self.scope)
 
     def target(self, value: float) -> float:
         """A target for this notion, checked."""
-        if self.notion != "rero":
-            return _validate.positive(self.notion, value)
-        goal = _validate.probability("rero", value)
-        if goal <= _validate.probability("prior_success", self.prior_success):
-            raise ValueError(
-                f"rero must be above prior_success {self.prior_success:g}, got {value:g}: nothing "
-                "does worse than a blind guess"
-            )
-        return goal
+        return self.measured.check_target(value, self.prior_success)
 
 
 def measure(
     mechanism: Mechanism, notion: str, schedule: Schedule | None = None, **options: Any
 ) -> float:
-    """One notion of a run: an upper bound. Options as in :class:`Criterion`."""
+    """One notion of a run: a bound. Options as in :class:`Criterion`."""
     return Criterion(notion, schedule, **options).of(mechanism)
-
-
-def _leakage(mechanism: Mechanism, notion: str, schedule: Schedule | None, scope: str) -> float:
-    if scope == "release":
-        by_capacity = notion == "bayes-capacity"
-        return mechanism.log_bayes_capacity() if by_capacity else mechanism.mutual_information()
-    if schedule is None:
-        raise ValueError(f"schedule is needed for the {notion} of a run: give a rate and steps")
-    reasons: dict[str, str] = {}
-    both = (capacity if notion == "bayes-capacity" else information)(mechanism, schedule, reasons)
-    if both["run"] is None:
-        raise ValueError(next(iter(reasons.values())))
-    return both["run"]
 
 
 def calibrate(
@@ -157,11 +136,11 @@ def calibrate(
     progress: Callable[[], None] | None = None,
     **options: Any,
 ) -> Calibration:
-    """The weakest noise whose notion is at most ``target``.
+    """The weakest noise whose notion is on the safe side of ``target``.
 
     Args:
       mechanism: Any mechanism; its own noise parameter is where the search starts.
-      target: The largest value allowed.
+      target: The largest value allowed (the smallest, for a notion that bounds from below).
       notion: What is bounded.
       schedule: The schedule of the run.
       relative: How precisely the parameter is found.
@@ -212,7 +191,8 @@ def _calibrate(
             progress()
         return result
 
-    strength = _search(mechanism, lambda x: value(x) <= goal, relative, goal)
+    notion = criterion.measured
+    strength = _search(mechanism, lambda x: notion.met(value(x), goal), relative, goal)
     return Calibration(
         mechanism=mechanism.with_strength(strength),
         parameter=mechanism.parameter,
@@ -220,7 +200,7 @@ def _calibrate(
         notion=criterion.notion,
         target=goal,
         achieved=value(strength),
-        scope=criterion.scope if criterion.leaks else None,
+        scope=criterion.scope if notion.scoped else None,
     )
 
 

@@ -196,9 +196,11 @@ def _drowned(pairs: list[tuple[DiscretePair, int]], tilt: float, epsilon: float)
     return tilt * pairs[0][0].interval > 0.5 or (few and tilt * (top - epsilon) > 30.0)
 
 
-def _solve(composition: Composition, delta: float) -> tuple[float, float]:
+def _solve(
+    composition: Composition, delta: float, renyi: tuple[float, float] | None = None
+) -> tuple[float, float]:
     """ε(δ), an upper bound, and the interval that was fine enough for it."""
-    bound, order = rdp_epsilon(composition, delta)
+    bound, order = rdp_epsilon(composition, delta) if renyi is None else renyi
     epsilon, interval = bound, 0.0
     while 0 < epsilon < math.inf:
         interval = _interval(composition, epsilon, order)
@@ -221,12 +223,19 @@ def _feasible(compute: Callable[[float], T], interval: float) -> tuple[T, float]
             interval *= 4.0
 
 
-def pld_epsilon(composition: Composition, delta: float) -> float:
+def pld_epsilon(
+    composition: Composition, delta: float, renyi: tuple[float, float] | None = None
+) -> float:
     """ε(δ) of the run, the worse of both directions.
 
     Guarantee: an upper bound, within about 0.1% of the truth (see ``pld_bracket``).
+
+    Args:
+      composition: The run.
+      delta: δ.
+      renyi: What ``rdp_epsilon`` says of the same run and δ, where that is known already.
     """
-    return _solve(composition, delta)[0]
+    return _solve(composition, delta, renyi)[0]
 
 
 def pld_bracket(composition: Composition, delta: float) -> tuple[float, float]:

@@ -6,7 +6,7 @@ import contextlib
 import functools
 import json
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -15,9 +15,10 @@ from recondite.accounting.rdp import rdp_epsilon
 from recondite.accounting.run import compose
 from recondite.accounting.schedules import FixedSize, Poisson, Schedule, Shuffled
 from recondite.federated.budget import Budget
-from recondite.mechanisms import Mechanism
+from recondite.mechanisms import Mechanism, UndefinedNotionError
 from recondite.mechanisms.registry import mechanisms
-from recondite.notions import capacity, information, json_ready
+from recondite.notions import MechanismRun, format_bound, json_ready
+from recondite.notions.base import Scope
 
 __all__ = ["NOT_BOUNDED", "Spent", "overspent", "spent"]
 
@@ -136,7 +137,8 @@ def overspent(budget: Budget | None, lines: Sequence[Line]) -> str | None:
             why = reasons.get(name, "it has no value here")
             return f"budget of {name} {limit:g} cannot be kept: {why}"
         if value > limit:
-            return f"budget of {name} {limit:g} is spent: this round would make it {value:.4g}"
+            made = format_bound(value)
+            return f"budget of {name} {limit:g} is spent: this round would make it {made}"
     return None
 
 
@@ -212,14 +214,22 @@ def _sums(runs: Runs, channel: Line | None, reasons: Reasons) -> tuple[float | N
     if channel is not None:
         volume, reasons["capacity"] = None, "Bayes' capacity is not bounded for data channels"
     for mechanism, schedule in runs:
-        why: Reasons = {}
-        nats = information(mechanism, schedule, why)["run"]
-        size = capacity(mechanism, schedule, why)["run"]
-        told = None if told is None or nats is None else told + nats
-        volume = None if volume is None or size is None else volume + size
-        for key, reason in why.items():
-            reasons[{"mutual_information": "information"}.get(key, "capacity")] = reason
+        run = MechanismRun(mechanism, schedule)
+        told = _added(told, "information", run.mutual_information, reasons)
+        volume = _added(volume, "capacity", run.log_bayes_capacity, reasons)
     return told, volume
+
+
+def _added(
+    total: float | None, name: str, leaked: Callable[[Scope], float], reasons: Reasons
+) -> float | None:
+    """What was leaked before and by another run; None where either is not defined."""
+    try:
+        more = leaked("run")
+    except UndefinedNotionError as reason:
+        reasons[name] = str(reason)
+        return None
+    return None if total is None else total + more
 
 
 def _epsilon(

@@ -124,7 +124,7 @@ def train_channelled(
             "device": plan.device,
         },
         results=results(model, records, test, loss),
-        privacy=channel_account(plan, channel, loader, records, delta),
+        privacy=channel_account(plan, channel, loader, records, delta).to_dict(),
         simulation=plan.seed is not None,
         notes=_notes(plan, loader),
     )

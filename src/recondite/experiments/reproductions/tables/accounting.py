@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import recondite as rc
-from recondite.accounting.papers import approach_1, approach_2
+from recondite.notions.biswas2025 import approach_1, approach_2
 from recondite.accounting.run import renyi_epsilon
 from recondite.experiments.reproductions.printed import channel as tan
 from recondite.experiments.reproductions.printed import compare as biswas

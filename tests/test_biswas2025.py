@@ -9,7 +9,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 import recondite as rc
-from recondite.accounting.papers import approach_1, approach_2, kairouz_composition
+from recondite.notions.biswas2025 import approach_1, approach_2, kairouz_composition
 from recondite.losses import SphereLoss
 
 RATE, DELTA, DIM, EPOCHS = 128 / 60_000, 1 / 60_000, 13_700, 3

@@ -6,11 +6,16 @@ curve (Zhu and Wang's bound for general mechanisms, with its factor 3) and conve
 Both are upper bounds, and both are looser than the tight accountant; they are here so that the
 paper's numbers can be compared with sound ones. ``as_printed`` gives what the paper's formulas
 say where they differ (the documentation's errata 1 and 9); its results are not guarantees.
+
+The functions come first, then both as notions. Nothing imports this file but the list of built-in
+notions, so that it can live in another distribution, with an entry point for each notion.
 """
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
@@ -19,8 +24,13 @@ from scipy import special
 from recondite.accounting.rdp import epsilon_from_renyi
 from recondite.losses import LossLaw
 from recondite.losses.pair import mixed_loss
+from recondite.mechanisms import UndefinedNotionError
+from recondite.notions.base import Line, Notion, Release
 
-__all__ = ["approach_1", "approach_2", "kairouz_composition"]
+if TYPE_CHECKING:
+    from recondite.notions.accounts import Account
+
+__all__ = ["ConvertedFirst", "SampledRenyi", "approach_1", "approach_2", "kairouz_composition"]
 
 Array = npt.NDArray[np.float64]
 
@@ -145,3 +155,70 @@ def _zhu_wang(order: int, rate: float, moments: Array) -> float:
     logs += np.where(k > 2, math.log(3.0), 0.0)
     first = (order - 1) * math.log1p(-rate) + math.log1p(rate * (order - 1))
     return float(special.logsumexp(np.append(logs, first)) / (order - 1))
+
+
+class _Approach(Notion):
+    """One of the two, where the paper's theorems apply."""
+
+    @abstractmethod
+    def bound(
+        self, law: LossLaw, rate: float, steps: int, delta: float, *, as_printed: bool = False
+    ) -> float:
+        """ε(δ)."""
+
+    def compute(self, release: Release) -> float:
+        """ε(δ): an upper bound."""
+        given = release.unsampled()
+        if not given.amplified:
+            raise UndefinedNotionError(
+                "the paper's sampling theorems are for Poisson batches with noise on the average"
+            )
+        if release.group_size > 1:
+            raise UndefinedNotionError("the paper has no group privacy")
+        if not math.isfinite(float(given.law.renyi([2.0])[0])):
+            return math.inf
+        return self.bound(given.law, given.rate, given.releases, release.delta)
+
+    def as_printed(self, release: Release) -> dict[str, float | None]:
+        """By the printed formulas: no guarantee."""
+        given = release.unsampled()
+        value = self.bound(given.law, given.rate, given.releases, release.delta, as_printed=True)
+        return {self.key.removeprefix("epsilon."): value}
+
+    def lines(self, account: Account) -> list[Line]:
+        """One line."""
+        return [(self.label, "–", self.format(self.of(account.values)), "the same, corrected")]
+
+
+class ConvertedFirst(_Approach):
+    """Approach 1: convert, amplify, compose."""
+
+    key = "epsilon.paper_1"
+    label = "ε, paper's approach 1"
+    promise = "The promise of ε by the first route of Biswas et al. (2025), corrected."
+
+    def bound(
+        self, law: LossLaw, rate: float, steps: int, delta: float, *, as_printed: bool = False
+    ) -> float:
+        """ε(δ)."""
+        return approach_1(law, rate, steps, delta, as_printed=as_printed)
+
+
+class SampledRenyi(_Approach):
+    """Approach 2: sample and compose the Rényi curve, then convert."""
+
+    key = "epsilon.paper_2"
+    label = "ε, paper's approach 2"
+    promise = "The promise of ε by the second route of Biswas et al. (2025), corrected."
+
+    def bound(
+        self, law: LossLaw, rate: float, steps: int, delta: float, *, as_printed: bool = False
+    ) -> float:
+        """ε(δ)."""
+        return approach_2(law, rate, steps, delta, as_printed=as_printed)[0]
+
+    def as_printed(self, release: Release) -> dict[str, float | None]:
+        """Also the paper's Bayes' capacity, where the mechanism has it (errata 4 to 6)."""
+        capacity = getattr(release.mechanism, "log_bayes_capacity_as_printed", None)
+        printed = super().as_printed(release)
+        return {**printed, "log_bayes_capacity": capacity() if capacity else None}

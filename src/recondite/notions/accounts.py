@@ -1,0 +1,184 @@
+"""What was released costs, in every notion at once: made by going through the notions."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from recondite import _validate
+from recondite.accounting.schedules import Schedule
+from recondite.mechanisms import Mechanism, Neighbouring
+from recondite.notions.base import Notion, Release, defined
+from recondite.notions.registry import built_in, notions
+from recondite.notions.releases import MechanismRun
+
+__all__ = ["SCHEMA_VERSION", "Account", "account", "account_for", "json_ready"]
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Account:
+    """What a run costs, in every notion. Each number is an upper bound; None is not defined.
+
+    A notion's value is an attribute: ``account.epsilon["pld"]`` (tight: use this one; beside it
+    ``rdp``, ``pure`` and what other packages add), ``account.rdp_order``,
+    ``account.log_bayes_capacity["run"]`` and ``["per_release"]``, ``account.mutual_information``
+    likewise, ``account.rero["bound"]`` at ``["prior"]``, ``account.metric_privacy``.
+
+    Attributes:
+      release: What was released, by a mechanism or a channel.
+      values: The notions' values by key, sections as mappings.
+      reasons: Why a notion is not defined, by its key.
+      assumptions: What the bounds rest on.
+      as_printed: Papers' own formulas, on request: no guarantees.
+    """
+
+    release: Release
+    values: Mapping[str, Any]
+    reasons: dict[str, str] = field(default_factory=dict)
+    assumptions: tuple[str, ...] = ()
+    as_printed: dict[str, float | None] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        # Only what is no field comes here. Copying asks before there are any.
+        values = self.__dict__.get("values", {})
+        if name in values:
+            return values[name]
+        raise AttributeError(f"this account has no {name!r}: it has {', '.join(values)}")
+
+    @property
+    def mechanism(self) -> Any:
+        """What adds the noise: the mechanism, or the fitted channel."""
+        return self.release.mechanism
+
+    @property
+    def schedule(self) -> Any:
+        """How batches were drawn."""
+        return self.release.schedule
+
+    @property
+    def neighbouring(self) -> Neighbouring:
+        """Which two data sets are compared."""
+        return self.release.neighbouring
+
+    @property
+    def delta(self) -> float:
+        """δ at which ε is given."""
+        return self.release.delta
+
+    @property
+    def group_size(self) -> int:
+        """Records of one person that are protected together."""
+        return self.release.group_size
+
+    def __str__(self) -> str:
+        plain = self.to_dict()
+        lines = [f"{self.release}, at most:"]
+        for notion in notions().values():
+            row = notion.row(plain)
+            for figure in notion.figures:
+                if figure.column and figure.key in row:
+                    value = row[figure.key]
+                    text = "not defined" if value is None else notion.format(value)
+                    lines.append(f"  {notion.label}, {notion.remark(plain)}: {text}")
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """One JSON object; infinite values are the string "inf"."""
+        out = {
+            "schema_version": SCHEMA_VERSION,
+            **self.release.described(),
+            "neighbouring": self.neighbouring.value,
+            "group_size": self.group_size,
+            "delta": self.delta,
+            **self.values,
+            "assumptions": list(self.assumptions),
+            "reasons": self.reasons,
+        }
+        if self.as_printed is not None:
+            out["as_printed"] = self.as_printed
+        plain: dict[str, Any] = json_ready(out)
+        return plain
+
+
+def json_ready(value: Any) -> Any:
+    """Containers with infinities as strings, NaN as null, and NumPy scalars as Python's."""
+    if is_dataclass(value) and not isinstance(value, type):
+        value = asdict(value)
+    if isinstance(value, Mapping):
+        return {key: json_ready(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_ready(item) for item in value]
+    if isinstance(value, float | np.floating):
+        number = float(value)
+        if math.isnan(number):
+            return None  # not defined; never a bound
+        return number if math.isfinite(number) else ("inf" if number > 0 else "-inf")
+    return value
+
+
+def account(
+    mechanism: Mechanism,
+    schedule: Schedule,
+    delta: float,
+    *,
+    prior_success: float = 0.1,
+    group_size: int = 1,
+    as_printed: bool = False,
+) -> Account:
+    """Accounts for a run in every notion.
+
+    Args:
+      mechanism: What is released at every step.
+      schedule: How batches are drawn, and how many steps there are.
+      delta: δ at which ε is given.
+      prior_success: Success of the best blind guess, for the reconstruction bound.
+      group_size: Number of records that belong to one person.
+      as_printed: Also give the values of the papers' formulas as printed.
+    """
+    target = _validate.probability("delta", delta)
+    prior = _validate.probability("prior_success", prior_success)
+    run = MechanismRun(mechanism, schedule, target, prior, group_size)
+    return account_for(run, as_printed=as_printed)
+
+
+def account_for(
+    release: Release, among: Iterable[Notion] | None = None, *, as_printed: bool = False
+) -> Account:
+    """Accounts for a release, of a mechanism or of a channel.
+
+    Args:
+      release: What was released.
+      among: The notions; all that are installed by default.
+      as_printed: Also give the values of papers' formulas as printed.
+    """
+    chosen = list(notions().values() if among is None else among)
+    ours = built_in()
+    values: dict[str, Any] = {}
+    reasons: dict[str, str] = {}
+    for notion in chosen:
+        value, why = defined(notion, release, ours=ours.get(notion.key) is notion)
+        if why is not None:
+            reasons[notion.key] = why
+        section, dot, name = notion.key.partition(".")
+        if dot:
+            values.setdefault(section, {})[name] = value
+        else:
+            values[section] = value
+        values.update(notion.beside(value, release))
+    return Account(
+        release=release,
+        values=values,
+        reasons=reasons,
+        assumptions=release.assumptions(),
+        as_printed=_printed(chosen, release) if as_printed else None,
+    )
+
+
+def _printed(chosen: Iterable[Notion], release: Release) -> dict[str, float | None]:
+    return {key: value for notion in chosen for key, value in notion.as_printed(release).items()}

@@ -1,0 +1,80 @@
+"""Reconstruction robustness: the success of any attacker who would rebuild a record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from recondite import _validate
+from recondite.notions.base import Figure, Line, Notion, Release, Scope
+from recondite.notions.bounds import plain_figure
+
+if TYPE_CHECKING:
+    from recondite.notions.accounts import Account
+
+__all__ = ["ReconstructionRobustness"]
+
+
+class ReconstructionRobustness(Notion):
+    """ReRo: at most 1 - f(r), f the trade-off function and r the success of a blind guess."""
+
+    key = "rero"
+    label = "reconstruction (ReRo)"
+    promise = "No attack rebuilds a record more often than this."
+    target = "rero"
+    figures = (
+        Figure(
+            "rero_prior",
+            "success of a blind guess",
+            "blind guess",
+            "How often a record is rebuilt by somebody who has seen nothing.",
+            part="prior",
+            log=False,
+            axis=False,
+            undefended=None,
+        ),
+        Figure(
+            "rero_bound",
+            "reconstruction success, at most (ReRo)",
+            "ReRo",
+            "The chance that any attack rebuilds a record, where a blind guess has the stated one.",
+            part="bound",
+            column="ReRo",
+            log=False,
+            vacuous=0.99,
+            undefended=1.0,
+        ),
+    )
+
+    def compute(self, release: Release) -> dict[str, float]:
+        """For the prior of the release."""
+        return {"prior": release.prior_success, "bound": self.measure(release)}
+
+    def undefined(self, release: Release) -> dict[str, float | None]:
+        """The prior alone."""
+        return {"prior": release.prior_success, "bound": None}
+
+    def measure(self, release: Release, scope: Scope = "run") -> float:
+        """Of the pair."""
+        del scope
+        return release.pair.success(_validate.probability("prior_success", release.prior_success))
+
+    def check_target(self, value: float, prior_success: float) -> float:
+        """A probability above that of the blind guess."""
+        goal = _validate.probability("rero", value)
+        if goal <= _validate.probability("prior_success", prior_success):
+            raise ValueError(
+                f"rero must be above prior_success {prior_success:g}, got {value:g}: nothing does "
+                "worse than a blind guess"
+            )
+        return goal
+
+    def lines(self, account: Account) -> list[Line]:
+        """With the blind guess."""
+        value: Any = self.of(account.values)
+        about = f"success of an attacker whose blind guess has {plain_figure(value['prior'])}"
+        return [(self.label, "–", self.format(value["bound"]), about)]
+
+    def remark(self, account: Mapping[str, Any]) -> str:
+        """The blind guess."""
+        return f"where a blind guess has {plain_figure(float(self.of(account)['prior']))}"
