@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,6 +17,9 @@ from recondite.cli.options import (
 )
 from recondite.cli.output import figure, print_json, print_table, progress
 
+if TYPE_CHECKING:
+    from recondite.notions import Account
+
 __all__ = ["register"]
 
 
@@ -26,7 +29,7 @@ def register(app: typer.Typer) -> None:
 
 
 _HELP = """What a run costs in every notion of privacy: ε (tight, Rényi, pure), Bayes' capacity,
-mutual information, reconstruction robustness, metric privacy.
+mutual information, reconstruction robustness, metric privacy, and those of other packages.
 
 `recondite account vmf --kappa 75 --dim 13700 --rate 128/60000 --steps 1407 --delta 1/60000`
 """
@@ -67,44 +70,12 @@ def account(
     _show(result)
 
 
-def _show(result: Any) -> None:
+def _show(result: Account) -> None:
+    from recondite.notions import notions
+
     chances, _ = result.schedule.participations()
     releases = chances if result.mechanism.noise_on == "record" else result.schedule.steps
-    subject = result.mechanism.subject
-    whose = "one record" if result.group_size == 1 else f"{result.group_size} records"
-    telling = f"telling whether {whose} took part"
-    if result.neighbouring.value.startswith("replace"):
-        telling = f"telling {whose} from others in their place"
-    order = f" (order {result.rdp_order:.3g})" if result.rdp_order else ""
-    rows = [
-        ["ε, tight", "–", figure(result.epsilon["pld"]), telling],
-        [f"ε, Rényi{order}", "–", figure(result.epsilon["rdp"]), "the same, by a looser route"],
-        ["ε, paper's approach 1", "–", figure(result.epsilon["paper_1"]), "the same, corrected"],
-        ["ε, paper's approach 2", "–", figure(result.epsilon["paper_2"]), "the same, corrected"],
-        ["ε, pure (δ = 0)", "–", figure(result.epsilon["pure"]), "the same, without δ"],
-        [
-            "log Bayes' capacity",
-            figure(result.log_bayes_capacity["per_release"]),
-            figure(result.log_bayes_capacity["run"]),
-            f"log gain of any guess at {subject} (nats)",
-        ],
-        [
-            "mutual information",
-            figure(result.mutual_information["per_release"]),
-            figure(result.mutual_information["run"]),
-            f"nats about {subject}",
-        ],
-        [
-            "reconstruction (ReRo)",
-            "–",
-            figure(result.rero["bound"]),
-            f"success of an attacker whose blind guess has {figure(result.rero['prior'])}",
-        ],
-    ]
-    metric = result.metric_privacy
-    if metric is not None:
-        per_record = f"times distance of {metric.between}; a record: {figure(metric.per_record)}"
-        rows.append(["metric privacy", figure(metric.constant), "–", per_record])
+    rows = [list(line) for notion in notions().values() for line in notion.lines(result)]
     for name, value in (result.as_printed or {}).items():
         rows.append([f"as printed: {name}", "–", figure(value), "the paper's formula: no bound"])
     notes = [f"not defined: {key}: {why}" for key, why in result.reasons.items()]

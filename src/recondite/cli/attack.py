@@ -13,6 +13,7 @@ import typer
 
 from recondite.cli.options import MECHANISM, number, numbers, shared
 from recondite.cli.output import figure, print_json, print_table, settings
+from recondite.notions.bounds import format_bound
 
 __all__ = ["register"]
 
@@ -302,7 +303,7 @@ def _show(name: str, model: str, record: dict[str, Any], out: Path | None) -> No
         for rate, text in (("0.001", "0.1%"), ("0.01", "1%")):
             rows.append([f"TPR at {text} FPR", f"{members[f'tpr_at_{rate}']:.4f}", ""])
         sure = "a bound" if members.get("epsilon_lower_holds") else "an estimate"
-        rows.append(["ε at least", figure(members["epsilon_lower"]), sure])
+        rows.append(["ε at least", format_bound(members["epsilon_lower"], direction="lower"), sure])
     if found is not None and "mse" in found:
         rows += [
             ["MSE, median", figure(found["mse_median"]), found["scale"]],

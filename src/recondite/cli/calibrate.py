@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +17,12 @@ from recondite.cli.options import (
     shared,
 )
 from recondite.cli.output import figure, print_json, print_table, progress
+from recondite.notions.bounds import Direction, format_bound
+from recondite.notions.registry import target as find
+from recondite.notions.registry import targets
+
+if TYPE_CHECKING:
+    from recondite.calibration import Calibration
 
 __all__ = ["register"]
 
@@ -31,22 +37,26 @@ _CALIBRATE = """The weakest noise that meets a target, never one that misses it.
 
 `recondite calibrate vmf --dim 13700 --epsilon 8 --rate 128/60000 --steps 1407 --delta 1/60000`
 """
-_MATCH = """The noise of another mechanism with equal ε, capacity, information or ReRo.
+_MATCH = """The noise of another mechanism that is equal in one notion of privacy.
 
 `recondite match gaussian --noise-multiplier 1.23 --max-batch-size 160 --to vmf
 --by bayes-capacity --dim 13700`
 """
 
-_UNITS = {
-    "epsilon": "epsilon of the run",
-    "bayes-capacity": "log Bayes' capacity (nats)",
-    "mutual-information": "mutual information (nats)",
-    "rero": "reconstruction success",
+# Those of other packages are not loaded before they are asked for: --target NAME=VALUE.
+TARGETS = {
+    name.replace("-", "_"): Annotated[
+        float,
+        typer.Option(
+            f"--{name}",
+            help=f"Largest {notion.label}{f' ({notion.unit})' if notion.unit else ''}.",
+            parser=number,
+            metavar="NUMBER",
+            show_default=False,
+        ),
+    ]
+    for name, notion in targets(ours=True).items()
 }
-
-
-def _target(flag: str, text: str) -> Any:
-    return typer.Option(flag, help=text, parser=number, metavar="NUMBER", show_default=False)
 
 
 _PER = typer.Option("--per", help="Capacity and information of one 'release' or the 'run'.")
@@ -57,17 +67,33 @@ def _extras(given: SimpleNamespace) -> dict[str, Any]:
     return {name: getattr(given, name) for name in names if getattr(given, name) is not None}
 
 
-@shared(MECHANISM, RUN)
+def _target(given: SimpleNamespace, other: str | None) -> tuple[str, float]:
+    """The one target that was typed."""
+    named = {name.replace("_", "-"): getattr(given, name) for name in TARGETS}
+    if other is not None:
+        name, equals, text = other.partition("=")
+        if not equals:
+            raise ValueError(f"--target must be NAME=VALUE, got {other!r}")
+        named[name] = number(text)
+    typed = [(name, value) for name, value in named.items() if value is not None]
+    if len(typed) != 1:
+        flags = ", ".join(f"--{name}" for name in targets(ours=True))
+        raise ValueError(f"give exactly one target: one of {flags}, or --target NAME=VALUE")
+    return typed[0]
+
+
+def _of_run(notion: str, per: str) -> bool:
+    """Whether a schedule is needed."""
+    return not find(notion).scoped or per == "run"
+
+
+@shared(TARGETS, MECHANISM, RUN)
 def calibrate(
     mechanism: Annotated[str, typer.Argument(help="gaussian, vmf, partitioned or directional.")],
-    epsilon: Annotated[float | None, _target("--epsilon", "Largest ε.")] = None,
-    bayes_capacity: Annotated[
-        float | None, _target("--bayes-capacity", "Largest log Bayes' capacity, nats.")
+    other: Annotated[
+        str | None,
+        typer.Option("--target", help="NAME=VALUE of a notion from another package."),
     ] = None,
-    mutual_information: Annotated[
-        float | None, _target("--mutual-information", "Largest mutual information, nats.")
-    ] = None,
-    rero: Annotated[float | None, _target("--rero", "Largest reconstruction success.")] = None,
     per: Annotated[str, _PER] = "release",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
     *,
@@ -76,19 +102,9 @@ def calibrate(
     """Calibrates noise to a target."""
     from recondite.calibration import calibrate as compute
 
-    targets = {
-        "epsilon": epsilon,
-        "bayes-capacity": bayes_capacity,
-        "mutual-information": mutual_information,
-        "rero": rero,
-    }
-    named = {notion: value for notion, value in targets.items() if value is not None}
-    if len(named) != 1:
-        flags = ", ".join(f"--{notion}" for notion in targets)
-        raise ValueError(f"give exactly one target: one of {flags}")
-    notion, target = named.popitem()
+    notion, target = _target(given, other)
     chosen = build_mechanism(mechanism, given, start=1.0)
-    schedule = build_schedule(given, needed=notion in ("epsilon", "rero") or per == "run")
+    schedule = build_schedule(given, needed=_of_run(notion, per))
     if schedule is not None:
         check_relation(given, chosen, schedule)
     with progress(f"calibrating {mechanism}") as tick:
@@ -106,7 +122,7 @@ def match(
     source: Annotated[str, typer.Argument(help="The mechanism to match.")],
     to: Annotated[str, typer.Option("--to", help="The mechanism whose noise is sought.")],
     by: Annotated[
-        str, typer.Option("--by", help="epsilon, bayes-capacity, mutual-information or rero.")
+        str, typer.Option("--by", help=f"{', '.join(targets(ours=True))}, or another package's.")
     ],
     per: Annotated[str, _PER] = "release",
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
@@ -118,7 +134,7 @@ def match(
 
     original = build_mechanism(source, given, also=to)
     other = build_mechanism(to, given, start=1.0, also=source)
-    schedule = build_schedule(given, needed=by in ("epsilon", "rero") or per == "run")
+    schedule = build_schedule(given, needed=_of_run(by, per))
     if schedule is not None:
         check_relation(given, original, schedule)
         check_relation(given, other, schedule)
@@ -131,14 +147,19 @@ def match(
     _show(found, f"{source} ({original.parameter} {figure(original.strength)}) = ")
 
 
-def _show(found: Any, prefix: str = "") -> None:
-    scope = f", one {found.scope}" if found.scope == "release" else ""
-    scope = ", whole run" if found.scope == "run" else scope
-    title = f"{prefix}{found.mechanism.name} with {found.parameter} = {found.value:.6g}"
-    rows = [
-        [f"{_UNITS[found.notion]}{scope}", figure(found.target, 6), figure(found.achieved, 6)],
-    ]
+def _show(found: Calibration, prefix: str = "") -> None:
+    notion = find(found.notion)
+    scope = "of the run" if found.scope is None else f"one {found.scope}"
+    scope = "whole run" if found.scope == "run" else scope
+    unit = f" ({notion.unit})" if notion.unit else ""
+    # Rounded to the side of more noise: who types the value must not miss the target.
+    safe: Direction = "lower" if found.mechanism.weaker == "larger" else "upper"
+    value = format_bound(found.value, 6, safe)
+    title = f"{prefix}{found.mechanism.name} with {found.parameter} = {value}"
+    achieved = notion.format(found.achieved, 6)
+    rows = [[f"{notion.label}{unit}, {scope}", figure(found.target, 6), achieved]]
     note = (
-        "achieved is an upper bound computed at the value shown; less noise would miss the target"
+        "achieved is a bound computed for the noise that was found; the value shown is rounded to "
+        "the side of more noise; less noise would miss the target"
     )
     print_table(title, ["notion", "target", "achieved"], rows, [note], numbers=(1, 2))

@@ -9,6 +9,7 @@ import typer
 
 from recondite.cli.options import number
 from recondite.cli.output import figure, print_json, print_table, progress
+from recondite.notions.bounds import format_bound
 
 __all__ = ["register"]
 
@@ -133,17 +134,23 @@ def _show(kind: str, fitted: Any, result: dict[str, Any]) -> None:
     used = f"{information['uses']} {'use' if information['uses'] == 1 else 'uses'}"
     rows = [
         ["noise deviation", f"{figure(low)} … {figure(high)}", "of the noise added to a record"],
-        ["capacity", figure(fitted.capacity_nats, 10), "nats one use reveals of an average record"],
-        ["per dimension", figure(fitted.capacity_per_dimension), "nats a feature"],
-        ["noise drawn once", figure(information["once"]), f"nats after {used}"],
-        ["noise drawn every use", figure(information["per_step"]), "the same"],
+        [
+            "capacity",
+            format_bound(fitted.capacity_nats, 10),
+            "nats one use reveals of an average record",
+        ],
+        ["per dimension", format_bound(fitted.capacity_per_dimension), "nats a feature"],
+        ["noise drawn once", format_bound(information["once"]), f"nats after {used}"],
+        ["noise drawn every use", format_bound(information["per_step"]), "the same"],
         ["error floor", figure(floor["theorem_1"]), "estimate: squared error, Gaussian surrogate"],
         ["linear error", figure(floor["linear_mmse"]), "estimate: best linear reconstruction"],
     ]
     local = result["local"]
     if local:
-        rows.append(["ε, one noisy record", figure(local["epsilon"]), f"at δ = {local['delta']:g}"])
-        bound = figure(local["rero"]["bound"])
+        rows.append(
+            ["ε, one noisy record", format_bound(local["epsilon"]), f"at δ = {local['delta']:g}"]
+        )
+        bound = format_bound(local["rero"]["bound"])
         rows.append(["reconstruction (ReRo)", bound, "success where a blind guess has 0.1"])
     title = (
         f"{kind} channel: {fitted.spectrum.records:,} records of {fitted.spectrum.dim:,} features"

@@ -7,24 +7,13 @@ import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from recondite.cli.output import figure, print_table
+from recondite.cli.output import print_table
+from recondite.notions import figures
 
 __all__ = ["show"]
 
 Row = dict[str, Any]
 
-_COLUMNS = (
-    "defence",
-    "accuracy",
-    "ε",
-    "log capacity",
-    "information",
-    "ReRo",
-    "MSE",
-    "SSIM",
-    "worst SSIM",
-    "AUC",
-)
 _FEW = ("defence", "accuracy", "ε", "MSE", "worst SSIM", "AUC")
 _WIDE = 110  # columns of a terminal that has room for all
 
@@ -35,11 +24,11 @@ def show(rows: list[Row], title: str) -> None:
     for row in rows:
         groups.setdefault(row["label"], []).append(row)
     narrow = sys.stdout.isatty() and shutil.get_terminal_size().columns < _WIDE
-    columns = _FEW if narrow else _COLUMNS
     lines = [_line(label, members) for label, members in groups.items()]
+    columns = _FEW if narrow else tuple(lines[0]) if lines else ("defence",)
     notes = [
-        "ε, capacity and information are upper bounds for one training run, in nats; MSE, SSIM and "
-        "AUC are what the strongest attack got",
+        "ε, capacity, information and ReRo are upper bounds for one training run, rounded up, in "
+        "nats where they have a unit; MSE, SSIM and AUC are what the strongest attack got",
         "worst: the person most at risk. Not private: accuracies, and choosing among runs",
     ]
     if any(claim["violated"] for row in rows for claim in row["claims"]):
@@ -61,10 +50,11 @@ def _line(label: str, rows: list[Row]) -> dict[str, str]:
     return {
         "defence": label,
         "accuracy": "–" if accuracy is None else f"{100 * accuracy:.1f} %",
-        "ε": _bound(notions.get("epsilon")),
-        "log capacity": _bound(notions.get("log_bayes_capacity_run")),
-        "information": _bound(notions.get("mutual_information_run")),
-        "ReRo": _bound(notions.get("rero_bound")),
+        **{
+            figure.column: notion.format(notions.get(key))
+            for key, (notion, figure) in figures().items()
+            if figure.column
+        },
         "MSE": _strongest(rows, "reconstruction", "mse_mean", min),
         "SSIM": _strongest(rows, "reconstruction", "ssim_mean", max),
         "worst SSIM": _strongest(rows, "reconstruction", "ssim_worst", max),
@@ -81,10 +71,6 @@ def _strongest(
         if row[section]:
             found.setdefault(row["attack"], []).append(row[section][name])
     return f"{best(sum(v) / len(v) for v in found.values()):.3f}" if found else "–"
-
-
-def _bound(value: float | str | None) -> str:
-    return figure(float("inf") if value == "inf" else value)
 
 
 def _mean(values: Iterable[float]) -> float | None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from recondite.cli.output import figure, print_json, print_table, settings
+from recondite.notions.bounds import format_bound
 
 __all__ = ["register"]
 
@@ -162,8 +163,8 @@ def _show(rows: list[dict[str, Any]], out: Path, *, simulation: bool) -> None:
 def _cost(row: dict[str, Any]) -> str:
     if row["protects"] == "nothing":
         return "everything"
-    epsilon = "" if row["epsilon"] is None else f"ε {figure(row['epsilon'], 3)}, "
-    return f"{epsilon}{figure(row['information'], 3)} nats"
+    epsilon = "" if row["epsilon"] is None else f"ε {format_bound(row['epsilon'], 3)}, "
+    return f"{epsilon}{format_bound(row['information'], 3)} nats"
 
 
 def up(
@@ -246,7 +247,7 @@ def _show_deployment(place: Path, out: Path) -> None:
     print_table("Rounds", ["round", "accuracy", "defence"], table, (), (0, 1))
     costs = ledgers(place / "ledgers")
     lines = [
-        [str(i), str(c.rounds), figure(c.epsilon), figure(c.information), c.level]
+        [str(i), str(c.rounds), format_bound(c.epsilon), format_bound(c.information), c.level]
         for i, c in enumerate(costs)
     ]
     notes = [
@@ -277,10 +278,14 @@ def ledger(
     rows = [
         ["rounds released", str(cost.rounds), "or that may have been"],
         ["noised steps", str(cost.steps), ""],
-        ["ε", figure(cost.epsilon), why.get("epsilon", f"at δ = {delta:.3g}, {cost.neighbouring}")],
-        ["log Bayes' capacity", figure(cost.capacity), why.get("capacity", "nats")],
-        ["mutual information", figure(cost.information), why.get("information", "nats")],
-        ["Γ_client", figure(told), "nats, all rounds and local steps"],
+        [
+            "ε",
+            format_bound(cost.epsilon),
+            why.get("epsilon", f"at δ = {delta:.3g}, {cost.neighbouring}"),
+        ],
+        ["log Bayes' capacity", format_bound(cost.capacity), why.get("capacity", "nats")],
+        ["mutual information", format_bound(cost.information), why.get("information", "nats")],
+        ["Γ_client", format_bound(told), "nats, all rounds and local steps"],
         ["Γ_server", str(cost.gamma["server"]), "what the server knows from elsewhere"],
         ["prior", str(cost.gamma["prior"]), "what anybody knew before"],
     ]

@@ -9,6 +9,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from recondite.notions.bounds import plain_figure
+
 __all__ = ["figure", "print_json", "print_table", "progress", "settings"]
 
 
@@ -29,18 +31,12 @@ def print_json(value: dict[str, Any]) -> None:
 
 
 def figure(value: float | str | None, digits: int = 4) -> str:
-    """A number as a person reads it: 4 digits, thousands apart, ∞ and – for what has none."""
+    """A measured number, rounded to the nearest; a bound has ``format_bound``."""
     if value is None:
         return "–"
     if isinstance(value, str):
         return value
-    if value == float("inf"):
-        return "∞"
-    if value == 0 or 1e-3 <= abs(value) < 1e4:
-        return f"{value:.{digits}g}"
-    if abs(value) < 1e7:
-        return f"{value:,.0f}" if abs(value) >= 1e4 else f"{value:.{digits - 1}e}"
-    return f"{value:.{digits - 1}e}"
+    return "∞" if value == float("inf") else plain_figure(value, digits)
 
 
 def print_table(

@@ -12,7 +12,8 @@ from typing import Annotated, Any
 import typer
 
 from recondite.cli.options import MECHANISM, build_mechanism, number, shared
-from recondite.cli.output import figure, print_json, print_table, settings
+from recondite.cli.output import print_json, print_table, settings
+from recondite.notions.bounds import format_bound
 
 __all__ = ["register"]
 
@@ -219,9 +220,9 @@ def _bar(what: str) -> Iterator[Any]:
         task = bar.add_task(what, total=1, state="")
 
         def update(now: Any) -> None:
-            cost = "" if now.epsilon is None else f"  ε {figure(now.epsilon)}"
+            cost = "" if now.epsilon is None else f"  ε {format_bound(now.epsilon)}"
             if now.information is not None:
-                cost = f"  {figure(now.information)} nats a record"
+                cost = f"  {format_bound(now.information)} nats a record"
             state = f"loss {now.loss:.3f} (not private){cost}"
             bar.update(task, total=now.steps, completed=now.step, state=state)
 
@@ -253,31 +254,34 @@ def _show(record: dict[str, Any], out: Path | None) -> None:
 
 
 def _costs(privacy: dict[str, Any]) -> list[list[str]]:
+    """One line for each notion that a table has room for."""
+    from recondite.notions import figures
+
     told = privacy.get("information")
-    if told is None:
-        span, tight = "whole run", f"at δ = {privacy['delta']:.3g}"
-    else:
+    where = ""
+    if told is not None:
         uses = f"{told['uses']} {'use' if told['uses'] == 1 else 'uses'}"
-        draws = "drawn once" if told["noise"] == "once" else uses
-        span, tight = f"of a record, {draws}", f"at δ = {privacy['delta']:.3g}, worst two records"
-    capacity, information = privacy["log_bayes_capacity"], privacy["mutual_information"]
-    blind = figure(privacy["rero"]["prior"])
-    rows = [
-        ["ε, tight" if told is None else "ε", figure(privacy["epsilon"]["pld"]), tight],
-        ["log Bayes' capacity", figure(capacity["run"]), f"nats, {span}"],
-        ["mutual information", figure(information["run"]), f"nats, {span}"],
+        where = f", of a record, {'drawn once' if told['noise'] == 'once' else uses}"
+    return [
+        [
+            notion.label if told is None else one.short,
+            notion.format(notion.row(privacy)[key]),
+            f"{notion.remark(privacy)}{where}",
+        ]
+        for key, (notion, one) in figures().items()
+        if one.column
     ]
-    bound = figure(privacy["rero"]["bound"])
-    rows.append(["reconstruction (ReRo)", bound, f"where a blind guess has {blind}"])
-    return rows
 
 
 def _audited(audit: dict[str, Any]) -> list[str]:
-    claim = (
-        f"claim {figure(audit['claim'])}, one full-batch step at δ = {audit['result']['delta']:g}"
-    )
+    at = f"one full-batch step at δ = {audit['result']['delta']:g}"
+    claim = f"claim {format_bound(audit['claim'])}, {at}"
     verdict = ": REFUTED" if audit["refuted"] else ""
-    return ["canary audit", f"at least {figure(audit['lower'])}", f"{claim}{verdict}"]
+    return [
+        "canary audit",
+        f"at least {format_bound(audit['lower'], direction='lower')}",
+        f"{claim}{verdict}",
+    ]
 
 
 def _short(value: Any) -> str:

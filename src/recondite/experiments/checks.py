@@ -13,14 +13,14 @@ from recondite.experiments.compression import wrong_places
 from recondite.experiments.defences import COMPRESSION, Kind, kinds, mechanism
 from recondite.experiments.facts import Facts, facts
 from recondite.experiments.source import Mistake, Place, nearest
-from recondite.experiments.study import Attack, Defence, Study
+from recondite.experiments.study import Attack, Defence, Study, Target, notion_names
 from recondite.mechanisms import Neighbouring, Setting
+from recondite.notions import targets
 
 __all__ = ["mistakes_of"]
 
 _GENERAL = ("name", "label", "at", "training")
-# Targets that are shares: above what.
-_SHARES = {"accuracy": (0.0, "0"), "rero": (0.1, "0.1, which a blind guess has,")}
+_PRIOR = 0.1  # success of a blind guess, for targets that speak of it
 
 
 def mistakes_of(study: Study, data_dir: str | None = None) -> list[Mistake]:
@@ -114,6 +114,8 @@ def _settings(defence: Defence, kind: Kind, place: Place, found: Facts | None) -
     for key in wrong:
         hint = nearest(key, [*own, *_GENERAL])
         yield Mistake((*place, key), f"is not a setting of {kind.name}: {hint}")
+    if defence.at is not None:
+        yield from _aims(defence.at, (*place, "at"))
     if defence.at is not None and not defence.at.targets():
         yield Mistake((*place, "at"), "has no target: give epsilon, accuracy, …")
     if defence.at is not None and kind.parameter is None:
@@ -143,19 +145,41 @@ def _removed(given: dict[str, Any], place: Place, found: Facts | None) -> Iterat
         yield Mistake((*place, "remove"), message)
 
 
+def _aims(at: Target, place: Place) -> Iterator[Mistake]:
+    """Notions that no installed package has."""
+    known = notion_names()
+    for notion in at.given():
+        if notion not in (*known, "accuracy"):
+            hint = nearest(notion, [*known, *Target.model_fields])
+            yield Mistake((*place, notion), f"is not a setting of at: {hint}")
+
+
 def _reachable(defence: Defence, place: Place) -> Iterator[Mistake]:
-    """Targets that are shares lie below 1; success above what a blind guess has."""
-    for notion, (low, low_is) in _SHARES.items():
-        given: Any = None if defence.at is None else getattr(defence.at, notion)
+    """Targets that a notion can have; an accuracy lies below 1."""
+    for name, given in ({} if defence.at is None else defence.at.given()).items():
         listed = isinstance(given, list)
-        values: list[float] = given if listed else [] if given is None else [given]
+        values: Any = given if listed else [] if given is None else [given]
         for index, value in enumerate(values):
-            here = (*place, "at", notion, index) if listed else (*place, "at", notion)
-            if value > 1:
-                hint = f": did you mean {value / 100:g}?" if low < value / 100 < 1 else ""
-                yield Mistake(here, f"must be at most 1, got {value:g}{hint}")
-            elif not low < value < 1:
-                yield Mistake(here, f"must lie between {low_is} and 1, got {value:g}")
+            here = (*place, "at", name, index) if listed else (*place, "at", name)
+            wrong = _unreachable(name, value)
+            if wrong:
+                yield Mistake(here, wrong)
+
+
+def _unreachable(name: str, value: float) -> str | None:
+    notion = targets().get(name.replace("_", "-"))
+    share = name == "accuracy" or (notion is not None and notion.share)
+    if share and value > 1:
+        hint = f": did you mean {value / 100:g}?" if value < 100 else ""
+        return f"must be at most 1, got {value:g}{hint}"
+    if name == "accuracy":
+        return None if value < 1 else f"must lie between 0 and 1, got {value:g}"
+    try:
+        if notion is not None:
+            notion.check_target(value, _PRIOR)
+    except ValueError as error:
+        return _one_line(str(error)).removeprefix(f"{notion.target if notion else name} ")
+    return None
 
 
 def _values(defence: Defence, kind: Kind, place: Place, found: Facts | None) -> Iterator[Mistake]:

@@ -6,24 +6,13 @@ from datetime import datetime, timezone
 from typing import Any
 
 from recondite.experiments.defences import kinds, subject
-from recondite.notions import json_ready
+from recondite.notions import figures, json_ready
+from recondite.notions import notions as known
 
 __all__ = ["SCHEMA_VERSION", "claim", "failed", "loose_delta", "notions", "row"]
 
 SCHEMA_VERSION = 1
 
-_NOTIONS = (
-    "epsilon",
-    "epsilon_rdp",
-    "delta",
-    "log_bayes_capacity_release",
-    "log_bayes_capacity_run",
-    "mutual_information_release",
-    "mutual_information_run",
-    "rero_prior",
-    "rero_bound",
-    "metric_privacy",
-)
 _PRIOR = 0.1
 
 
@@ -81,32 +70,24 @@ def failed(
 
 
 def notions(defence: str, privacy: dict[str, Any] | None) -> dict[str, Any]:
-    """Every notion of a run, flat; all are upper bounds.
+    """Every notion of a run, flat; all are bounds.
 
-    Without noise everything is infinite, and reconstruction certain.
+    Args:
+      defence: The defence's name.
+      privacy: The account's JSON, of any version: what it lacks is null. None without noise: then
+        everything is as bad as it can be.
     """
     if privacy is None:
-        values = dict.fromkeys(_NOTIONS, "inf")
         return {
-            **values,
+            **{key: figure.undefended for key, (_, figure) in figures().items()},
             "delta": None,
             "rero_prior": _PRIOR,
-            "rero_bound": 1.0,
             "subject": "a record",
             "reasons": {"delta": "nothing protects the records"},
         }
-    epsilon, metric = privacy["epsilon"], privacy["metric_privacy"]
     return {
-        "epsilon": epsilon["pld"],
-        "epsilon_rdp": epsilon["rdp"],
+        **{key: value for notion in known().values() for key, value in notion.row(privacy).items()},
         "delta": privacy["delta"],
-        "log_bayes_capacity_release": privacy["log_bayes_capacity"]["per_release"],
-        "log_bayes_capacity_run": privacy["log_bayes_capacity"]["run"],
-        "mutual_information_release": privacy["mutual_information"]["per_release"],
-        "mutual_information_run": privacy["mutual_information"]["run"],
-        "rero_prior": privacy["rero"]["prior"],
-        "rero_bound": privacy["rero"]["bound"],
-        "metric_privacy": None if metric is None else metric["constant"],
         "subject": privacy.get("subject") or _subject(defence),
         "reasons": privacy["reasons"],
     }

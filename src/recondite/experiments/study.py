@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from recondite.experiments import source as sources
 from recondite.experiments.mistakes import from_pydantic
+from recondite.notions import targets
 
 __all__ = ["Attack", "Defence", "Study", "Target", "Training", "read_study"]
 
@@ -47,32 +48,41 @@ class Training(_Part):
         return {key: value for key, value in self.model_dump().items() if value is not None}
 
 
-class Target(_Part):
+def notion_names() -> list[str]:
+    """The notions that a study can aim at, as it spells them."""
+    return [name.replace("-", "_") for name in targets()]
+
+
+class Target(BaseModel):
     """What a defence's strength is chosen by, instead of being given: one notion, or accuracy.
 
+    Keys beyond these are notions by the name of their target: ``epsilon`` (of the run),
+    ``bayes_capacity`` and ``mutual_information`` (of one release, in nats), ``rero`` (where a blind
+    guess has one in ten), and those of other packages.
+
     Attributes:
-      epsilon: ε of the run.
-      bayes_capacity: Log Bayes' capacity of one release, in nats.
-      mutual_information: Of one release, in nats.
-      rero: Reconstruction success where a blind guess has one in ten.
       accuracy: Test accuracy, found by training at several strengths.
       runs: How many trainings the search for an accuracy may take.
       tolerance: How near an accuracy is near enough.
     """
 
-    epsilon: Positive | list[Positive] | None = None
-    bayes_capacity: Positive | list[Positive] | None = None
-    mutual_information: Positive | list[Positive] | None = None
-    rero: Positive | list[Positive] | None = None
+    model_config = ConfigDict(extra="allow", frozen=True)
+    __pydantic_extra__: dict[str, Positive | list[Positive] | None]
+
     accuracy: Positive | list[Positive] | None = None
     runs: Annotated[int, Field(ge=2, le=50)] = 8
     tolerance: Positive = 0.01
 
+    def given(self) -> dict[str, float | list[float] | None]:
+        """What was given for each notion, in the notions' order, accuracy last."""
+        extra = dict(self.__pydantic_extra__ or {})
+        ordered = {name: extra.pop(name) for name in notion_names() if name in extra}
+        return {**ordered, **extra, "accuracy": self.accuracy}
+
     def targets(self) -> list[tuple[str, float]]:
         """Every target by its notion."""
         out: list[tuple[str, float]] = []
-        for notion in ("epsilon", "bayes_capacity", "mutual_information", "rero", "accuracy"):
-            value = getattr(self, notion)
+        for notion, value in self.given().items():
             values = value if isinstance(value, list) else [] if value is None else [value]
             out += [(notion, float(each)) for each in values]
         return out

@@ -13,7 +13,7 @@ from recondite import _validate
 from recondite.accounting.schedules import Schedule
 from recondite.mechanisms import Mechanism, Neighbouring
 from recondite.notions.base import Notion, Release, defined
-from recondite.notions.registry import built_in, notions
+from recondite.notions.registry import built_in, figures, notions
 from recondite.notions.releases import MechanismRun
 
 __all__ = ["SCHEMA_VERSION", "Account", "account", "account_for", "json_ready"]
@@ -78,14 +78,12 @@ class Account:
 
     def __str__(self) -> str:
         plain = self.to_dict()
-        lines = [f"{self.release}, at most:"]
-        for notion in notions().values():
-            row = notion.row(plain)
-            for figure in notion.figures:
-                if figure.column and figure.key in row:
-                    value = row[figure.key]
-                    text = "not defined" if value is None else notion.format(value)
-                    lines.append(f"  {notion.label}, {notion.remark(plain)}: {text}")
+        lines = [f"{self.release}; epsilon at delta {self.delta:.3g}"]
+        for notion, figure in figures().values():
+            if figure.column and notion.of(plain) is not None:
+                value = notion.row(plain)[figure.key]
+                text = "not defined" if value is None else notion.format(value)
+                lines.append(f"  {figure.label}: {text}")
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -144,6 +142,7 @@ def account(
     target = _validate.probability("delta", delta)
     prior = _validate.probability("prior_success", prior_success)
     run = MechanismRun(mechanism, schedule, target, prior, group_size)
+    _ = run.pair  # a mechanism that was not told enough is a mistake, not an undefined notion
     return account_for(run, as_printed=as_printed)
 
 

@@ -144,6 +144,7 @@ class Notion(ABC):
       promise: What a value promises, in one plain sentence.
       target: Its name as a target of calibration; None where noise cannot be calibrated to it.
       scoped: Whether a target may speak of one release alone, which needs no schedule.
+      share: Whether a value is a probability, so that a target lies below 1.
       figures: Its numbers in rows and on axes.
     """
 
@@ -154,6 +155,7 @@ class Notion(ABC):
     promise: ClassVar[str]
     target: ClassVar[str | None] = None
     scoped: ClassVar[bool] = False
+    share: ClassVar[bool] = False
     figures: ClassVar[tuple[Figure, ...]] = ()
 
     @abstractmethod
@@ -186,7 +188,8 @@ class Notion(ABC):
     def check_target(self, value: float, prior_success: float) -> float:
         """A target for :meth:`measure`, checked."""
         del prior_success
-        return _validate.positive(self.target or self.key, value)
+        name = self.target or self.key
+        return (_validate.probability if self.share else _validate.positive)(name, value)
 
     def met(self, value: float, target: float) -> bool:
         """Whether a value is on the safe side of a target."""

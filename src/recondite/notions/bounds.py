@@ -56,10 +56,9 @@ def format_bound(
     >>> format_bound(25.3149), format_bound(25.3149, direction="lower"), format_bound(None)
     ('25.32', '25.31', '–')
     """
-    if value is None:
-        return "–"
-    number = float(value)
-    if math.isnan(number):
+    if isinstance(value, str) and value not in ("inf", "-inf"):
+        return value  # words in the place of a number
+    if value is None or math.isnan(number := float(value)):
         return "–"
     if math.isinf(number):
         return "∞" if number > 0 else "−∞"

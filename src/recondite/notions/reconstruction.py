@@ -22,6 +22,7 @@ class ReconstructionRobustness(Notion):
     label = "reconstruction (ReRo)"
     promise = "No attack rebuilds a record more often than this."
     target = "rero"
+    share = True
     figures = (
         Figure(
             "rero_prior",
@@ -64,8 +65,8 @@ class ReconstructionRobustness(Notion):
         goal = _validate.probability("rero", value)
         if goal <= _validate.probability("prior_success", prior_success):
             raise ValueError(
-                f"rero must be above prior_success {prior_success:g}, got {value:g}: nothing does "
-                "worse than a blind guess"
+                f"rero must lie between {prior_success:g}, which a blind guess has, and 1, got "
+                f"{value:g}: ask for more than prior_success"
             )
         return goal
 

@@ -34,10 +34,13 @@ _OWN: tuple[type[Notion], ...] = (
     MetricGuarantee,
 )
 # What an account holds besides its notions: no notion may take the place of one of these.
-_TAKEN = (
-    "schema_version mechanism parameters schedule neighbouring group_size delta rdp_order subject "
-    "assumptions reasons information as_printed release values"
-).split()
+_TAKEN = frozenset(
+    {
+        *("schema_version", "mechanism", "parameters", "schedule", "neighbouring", "group_size"),
+        *("delta", "rdp_order", "subject", "assumptions", "reasons", "information", "as_printed"),
+        *("release", "values"),
+    }
+)
 
 
 @lru_cache(maxsize=1)

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 
 import recondite as rc
-from recondite.notions.biswas2025 import approach_1, approach_2
 from recondite.accounting.run import renyi_epsilon
 from recondite.experiments.reproductions.printed import channel as tan
 from recondite.experiments.reproductions.printed import compare as biswas
 from recondite.experiments.reproductions.tables.cells import Cell
 from recondite.leakage.information import dp_information
 from recondite.losses import SphereLoss
+from recondite.notions.biswas2025 import approach_1, approach_2
 from recondite.numerics.ball import log_gaussian_ball_capacity
 
 __all__ = [
