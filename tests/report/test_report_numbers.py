@@ -8,6 +8,7 @@ import pytest
 import synthetic
 from scipy import stats
 
+from recondite.notions import round_bound
 from recondite.report.answer import answer
 from recondite.report.claims import claims
 from recondite.report.correlation import predictions, spearman
@@ -20,7 +21,7 @@ from recondite.report.recommend import Budget, eligible, front, recommend
 from recondite.report.rows import Run, number, read_runs
 from recondite.report.sentences import lead
 from recondite.report.views import audit_rows, finding
-from recondite.report.words import at_least, at_most, figure, round_up
+from recondite.report.words import at_least, at_most, figure
 
 
 def runs_of(rows, directory="."):
@@ -246,8 +247,8 @@ def test_bounds_are_never_rounded_in_their_own_favour():
     generator = np.random.default_rng(0)
     for value in np.exp(generator.uniform(-20, 20, 500)):
         for digits in (2, 3, 6):
-            assert round_up(value, digits) >= value
-            assert round_up(value, digits) <= value * (1 + 10.0 ** (2 - digits))
+            assert round_bound(value, digits) >= value
+            assert round_bound(value, digits) <= value * (1 + 10.0 ** (2 - digits))
     assert at_most(1.2301) == "1.24"
     assert at_least(1.2399) == "1.23"
     assert at_most(math.inf) == "∞"

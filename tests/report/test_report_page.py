@@ -13,7 +13,7 @@ import synthetic
 from recondite import report
 from recondite.report import static
 from recondite.report.page import _asset
-from recondite.report.quantities import AXES
+from recondite.report.quantities import axes
 
 VOID = {"meta", "link", "img", "input", "br", "hr"}
 
@@ -228,7 +228,7 @@ def test_many_rows_stay_a_usable_file(tmp_path):
 
 
 def test_figures_for_papers(run_dir, tmp_path, monkeypatch):
-    keys = [axis.key for axis in AXES]
+    keys = [axis.key for axis in axes()]
     pairs = list(static._pairs(keys))
     # Every notion against accuracy and each attack, accuracy against attacks, both planes.
     assert len(pairs) == len(set(pairs)) == 5 + 7 * 4 + 1

@@ -195,6 +195,10 @@ class Notion(ABC):
         """Whether a value is on the safe side of a target."""
         return value <= target if self.direction == "upper" else value >= target
 
+    def promises(self, figure: Figure, value: float) -> bool:
+        """Whether a figure's value says anything."""
+        return value < figure.vacuous if self.direction == "upper" else value > figure.vacuous
+
     def format(self, value: float | str | None, digits: int = 4) -> str:
         """A value for people, rounded to the safe side."""
         return format_bound(value, digits, self.direction)

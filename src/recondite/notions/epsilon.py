@@ -46,7 +46,7 @@ class TightEpsilon(Notion):
 
     def remark(self, account: Mapping[str, Any]) -> str:
         """At which δ."""
-        return f"at δ = {account['delta']:.3g}"
+        return "" if account["delta"] is None else f"at δ = {account['delta']:.3g}"
 
 
 class RenyiEpsilon(Notion):

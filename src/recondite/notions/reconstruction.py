@@ -78,4 +78,5 @@ class ReconstructionRobustness(Notion):
 
     def remark(self, account: Mapping[str, Any]) -> str:
         """The blind guess."""
-        return f"where a blind guess has {plain_figure(float(self.of(account)['prior']))}"
+        prior = self.of(account)["prior"]
+        return "" if prior is None else f"where a blind guess has {plain_figure(prior)}"

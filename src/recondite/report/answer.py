@@ -6,12 +6,13 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from recondite.notions import figures
 from recondite.report.points import Point
-from recondite.report.quantities import JUDGES, axis
+from recondite.report.quantities import JUDGES, axis, bound
 from recondite.report.recommend import Budget, eligible, front, recommend
 from recondite.report.rows import Run, section
 from recondite.report.sentences import Context, lead, promise, use, why_not
-from recondite.report.words import at_most, figure, percent, score, span
+from recondite.report.words import figure, percent, score, span
 
 __all__ = ["answer", "contexts", "said", "setting"]
 
@@ -50,19 +51,12 @@ def said(point: Point, by_run: dict[int, Context]) -> dict[str, Any]:
     """What the page says of one point: two sentences and its figures."""
     context = by_run[point.run]
     accuracy = point.values.get("accuracy")
-    epsilon = point.notions["epsilon"]
-    capacity, information = (
-        point.notions["log_bayes_capacity_run"], point.notions["mutual_information_run"],
-    )  # fmt: skip
     tiles = [
         ("test accuracy", percent(point.mean("accuracy")),
          span(accuracy.low, accuracy.high, share=True) if accuracy else ""),
         ("best copy, SSIM", score(point.mean("ssim_worst")), "1 is a perfect copy"),
         ("membership AUC", figure(point.mean("auc")), "0.5 is guessing"),
-        ("ε of the run", _limit(epsilon),
-         "" if point.delta is None or epsilon is None else f"δ = {figure(point.delta, 2)}"),
-        ("log Bayes’ capacity", _limit(capacity), "nats, whole run"),
-        ("mutual information", _limit(information), "nats, whole run"),
+        *_bounds(point),
     ]  # fmt: skip
     return {
         "label": point.label,
@@ -99,10 +93,19 @@ def setting(run: Run) -> tuple[str, str]:
     )
 
 
-def _limit(bound: float | None) -> str:
-    if bound is None:
-        return "–"
-    return "no bound" if math.isinf(bound) else f"≤ {at_most(bound)}"
+def _bounds(point: Point) -> list[tuple[str, str, str]]:
+    """A tile for each notion that has room in a short table."""
+    stated = {"delta": point.delta, "rero": {"prior": point.rero_prior}}
+    tiles = []
+    for key, (notion, one) in figures().items():
+        value = point.notions.get(key)
+        if not one.column or value is None:
+            continue
+        sign = "≤" if notion.direction == "upper" else "≥"
+        text = "no bound" if math.isinf(value) else f"{sign} {bound(key, value)}"
+        name = one.label.partition(",")[0].partition(" (")[0]
+        tiles.append((name, text, notion.remark(stated)))
+    return tiles
 
 
 def _members(

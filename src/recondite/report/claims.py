@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from recondite.report.points import Point
-from recondite.report.quantities import NOTIONS, attack_name
+from recondite.report.quantities import attack_name, notion_axes
 from recondite.report.rows import Row, number, section
 
 __all__ = ["Claim", "claims"]
@@ -52,7 +52,7 @@ def claims(points: Sequence[Point]) -> list[Claim]:
 def _of_point(point: Point) -> list[Claim]:
     best: dict[tuple[str, bool], Claim] = {
         (quantity.key, True): Claim(point.index, quantity.key, bound)
-        for quantity in NOTIONS
+        for quantity in notion_axes()
         if (bound := point.notions[quantity.key]) is not None
     }
     for row in point.rows:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recondite.report.points import Point
-from recondite.report.quantities import NOTIONS, attack_name, axis
+from recondite.report.quantities import attack_name, axis, notion_axes
 
 __all__ = ["MEASURED", "Correlation", "Predictions", "predictions", "spearman"]
 
@@ -21,7 +21,8 @@ FEWEST = 4  # below this, any order is likely by chance
 class Correlation:
     """Spearman's ρ of a notion with an attack's success, and a 95% bootstrap interval.
 
-    Oriented so that +1 means: the larger the bound, the more the attacker got, without exception.
+    Oriented so that +1 means: the less a bound promises, the more the attacker got, without
+    exception.
     """
 
     notion: str
@@ -68,7 +69,7 @@ def predictions(points: Sequence[Point]) -> list[Predictions]:
     return [
         Predictions(
             attack, measure,
-            tuple(_cell(points, attack, measure, notion.key) for notion in NOTIONS),
+            tuple(_cell(points, attack, measure, notion.key) for notion in notion_axes()),
             sum(measure in point.attacks.get(attack, ()) for point in points),
         )
         for attack, measure in pairs
@@ -77,7 +78,7 @@ def predictions(points: Sequence[Point]) -> list[Predictions]:
 
 def _cell(points: Sequence[Point], attack: str, measure: str, notion: str) -> Correlation:
     pairs = [
-        (bound, axis(measure).success * point.attacks[attack][measure].mean)
+        (axis(notion).success * bound, axis(measure).success * point.attacks[attack][measure].mean)
         for point in points
         if attack in point.attacks
         and measure in point.attacks[attack]

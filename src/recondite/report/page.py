@@ -23,7 +23,7 @@ from recondite.report.improvement import with_improvements
 from recondite.report.made import assumptions, made, scope, simulated
 from recondite.report.payload import available, embed, payload_points, series_of
 from recondite.report.points import make_points
-from recondite.report.quantities import AXES, NOTIONS, axis
+from recondite.report.quantities import axes, axis, notion_axes
 from recondite.report.rounds import rounds
 from recondite.report.rows import Run, read_runs
 from recondite.report.words import figure, percent, score, several
@@ -109,7 +109,7 @@ def context(runs: Sequence[Run], *, show_private: bool, title: str | None) -> di
         "planes": planes,
         "results": views.result_rows(points, runs),
         "points": len(points),
-        "notions": NOTIONS,
+        "notions": notion_axes(),
         "predictions": table,
         "finding": views.finding(table) if table else "",
         "strips": strips,
@@ -129,7 +129,7 @@ def context(runs: Sequence[Run], *, show_private: bool, title: str | None) -> di
             {
                 "points": data,
                 "series": series,
-                "axes": {q.key: asdict(q) for q in AXES if q.key in keys},
+                "axes": {q.key: asdict(q) for q in axes() if q.key in keys},
                 "said": choice["said"],
                 "none": choice["none"],
                 "qualityLimit": choice["quality_limit"],

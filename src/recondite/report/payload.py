@@ -7,10 +7,11 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from recondite.notions.bounds import Direction, round_bound
 from recondite.report.points import Estimate, Point
-from recondite.report.quantities import AXES, NOTIONS, defence_name
+from recondite.report.quantities import axes, defence_name, notion_axes
 from recondite.report.rows import Run
-from recondite.report.words import round_up
+from recondite.report.words import at_most
 
 __all__ = ["available", "embed", "payload_points", "series_of"]
 
@@ -20,7 +21,10 @@ DIGITS = 6
 def payload_points(
     points: Sequence[Point], violated: set[int], series: dict[tuple[int, str], int]
 ) -> list[dict[str, Any]]:
-    """Points as plain data: ``v`` maps a quantity to [mean, low, high], [bound] or ["inf"]."""
+    """Points as plain data: ``v`` maps a quantity to [mean, low, high], [bound] or ["inf"].
+
+    ``epsilon`` is the bound in words, so that it is rounded in one place.
+    """
     return [
         {
             "id": point.index,
@@ -31,6 +35,7 @@ def payload_points(
             "violated": point.index in violated,
             "undefended": point.defence == "none",
             "seeds": point.seeds,
+            "epsilon": at_most(point.notions["epsilon"], 4),
             "v": _values(point),
         }
         for point in points
@@ -65,7 +70,7 @@ def series_of(
 def available(points: Sequence[dict[str, Any]]) -> list[str]:
     """The quantities that at least one point has, in the order of the axes."""
     found = {key for point in points for key in point["v"]}
-    return [quantity.key for quantity in AXES if quantity.key in found]
+    return [quantity.key for quantity in axes() if quantity.key in found]
 
 
 def embed(value: Any) -> str:
@@ -78,11 +83,12 @@ def embed(value: Any) -> str:
 
 def _values(point: Point) -> dict[str, list[Any]]:
     out: dict[str, list[Any]] = {}
-    for notion in NOTIONS:
+    for notion in notion_axes():
         bound = point.notions[notion.key]
         if bound is not None:
-            out[notion.key] = [round_up(bound, DIGITS) if math.isfinite(bound) else "inf"]
-    for quantity in AXES:
+            side: Direction = "upper" if notion.success > 0 else "lower"
+            out[notion.key] = [round_bound(bound, DIGITS, side) if math.isfinite(bound) else "inf"]
+    for quantity in axes():
         found = point.values.get(quantity.key)
         if found is not None and math.isfinite(found.mean):
             out[quantity.key] = _interval(found)

@@ -9,12 +9,11 @@ from typing import Any
 
 from scipy.special import stdtrit
 
-from recondite.report.quantities import NOTIONS, defence_name
+from recondite.notions import figures
+from recondite.report.quantities import defence_name, notion_axes, promises, worst
 from recondite.report.rows import Row, Run, number, section
 
-__all__ = ["SURE", "Estimate", "Point", "Values", "estimate", "make_points"]
-
-SURE = 0.99  # a bound on success above this is as good as none
+__all__ = ["Estimate", "Point", "Values", "estimate", "make_points"]
 
 
 @dataclass(frozen=True)
@@ -82,10 +81,8 @@ class Point:
     @property
     def bounded(self) -> bool:
         """Whether any notion of the whole run bounds what leaks. Near 1, a ReRo bound does not."""
-        names = ("epsilon", "epsilon_rdp", "log_bayes_capacity_run", "mutual_information_run")
-        finite = [value for name in names if (value := self.notions[name]) is not None]
-        success = self.notions["rero_bound"]
-        return any(map(math.isfinite, finite)) or (success is not None and success < SURE)
+        whole = [key for key, (_, figure) in figures().items() if figure.run]
+        return any(promises(key, self.notions.get(key)) for key in whole)
 
 
 def make_points(runs: Sequence[Run]) -> list[Point]:
@@ -139,7 +136,7 @@ def _point(index: int, run: int, rows: list[Row]) -> Point:
     )
     if accuracy:
         values["accuracy"] = accuracy
-    notions = {quantity.key: _bound(latest, quantity.key) for quantity in NOTIONS}
+    notions = {quantity.key: _bound(latest, quantity.key) for quantity in notion_axes()}
     first = section(latest[0], "notions")
     return Point(
         index=index,
@@ -167,9 +164,9 @@ def _latest(rows: list[Row]) -> list[Row]:
 
 
 def _bound(rows: list[Row], key: str) -> float | None:
-    """The largest bound of any seed; not defined where one of them is not."""
+    """The bound of the seed that promises least; not defined where one of them is not."""
     found = [number(section(row, "notions").get(key)) for row in rows]
-    return None if None in found or not found else max(v for v in found if v is not None)
+    return None if None in found or not found else worst(key, [v for v in found if v is not None])
 
 
 def _by_seed(rows: list[Row], get: Any) -> list[float]:

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-__all__ = ["AXES", "JUDGES", "NOTIONS", "Axis", "attack_name", "axis", "defence_name"]
+from recondite.notions import figures, format_bound
+from recondite.notions.bounds import Direction
+from recondite.report.words import figure
+
+__all__ = [
+    "JUDGES",
+    "Axis",
+    "attack_name",
+    "axes",
+    "axis",
+    "bound",
+    "defence_name",
+    "notion_axes",
+    "notion_of",
+    "promises",
+    "worst",
+]
 
 
 @dataclass(frozen=True)
 class Axis:
-    """One quantity.
+    """One quantity. Those of notions come from the notions themselves.
 
     Attributes:
       key: Its name in the data.
@@ -29,27 +47,6 @@ class Axis:
     success: int
     about: str
 
-
-NOTIONS = (
-    Axis("epsilon", "ε of the run, tight", "ε", "notion", True, 1,
-         "How well anyone can tell whether one record took part, at the δ of the run."),
-    Axis("epsilon_rdp", "ε of the run, by Rényi accounting", "ε (Rényi)", "notion", True, 1,
-         "The same promise through Rényi divergences: never smaller than the tight one."),
-    Axis("log_bayes_capacity_release", "log Bayes’ capacity, one release (nats)",
-         "log capacity, release", "notion", True, 1,
-         "How much one release can raise the success of a single best guess, for any prior."),
-    Axis("log_bayes_capacity_run", "log Bayes’ capacity, whole run (nats)",
-         "log capacity, run", "notion", True, 1,
-         "The same for everything that was released."),
-    Axis("mutual_information_release", "mutual information, one release (nats)",
-         "information, release", "notion", True, 1,
-         "What one release can tell about the data, on average."),
-    Axis("mutual_information_run", "mutual information, whole run (nats)",
-         "information, run", "notion", True, 1,
-         "The same for everything that was released."),
-    Axis("rero_bound", "reconstruction success, at most (ReRo)", "ReRo", "notion", False, 1,
-         "The chance that any attack rebuilds a record, where a blind guess has the stated one."),
-)  # fmt: skip
 
 MEASURES = (
     Axis("accuracy", "test accuracy", "accuracy", "utility", False, 0,
@@ -74,12 +71,10 @@ IMPROVEMENTS = (
          -1, "1 − AUC with a defence over AUC without it (Tan et al. 2024). Larger is safer."),
 )  # fmt: skip
 
-AXES = (*NOTIONS, *MEASURES, *IMPROVEMENTS)
+_MEASURED = {quantity.key: quantity for quantity in (*MEASURES, *IMPROVEMENTS)}
 
 # What a recommendation may minimise, best first: the person most at risk before the mean.
 JUDGES = ("ssim_worst", "ssim", "auc")
-
-_BY_KEY = {quantity.key: quantity for quantity in AXES}
 
 _DEFENCES = {
     "none": "Undefended",
@@ -115,9 +110,62 @@ _ATTACKS = {
 }
 
 
+def notion_axes() -> tuple[Axis, ...]:
+    """The notions of privacy that are installed, ours first."""
+    return tuple(
+        Axis(
+            key,
+            one.label,
+            one.short,
+            "notion",
+            one.log,
+            1 if notion.direction == "upper" else -1,
+            one.about,
+        )
+        for key, (notion, one) in figures().items()
+        if one.axis
+    )
+
+
+def axes() -> tuple[Axis, ...]:
+    """Every quantity, notions first."""
+    return (*notion_axes(), *_MEASURED.values())
+
+
 def axis(key: str) -> Axis:
     """The quantity of that name."""
-    return _BY_KEY[key]
+    if key in _MEASURED:
+        return _MEASURED[key]
+    return next(quantity for quantity in notion_axes() if quantity.key == key)
+
+
+def bound(key: str, value: float | None, digits: int = 3) -> str:
+    """A notion's value, rounded to the side that does not flatter it."""
+    return format_bound(value, digits, _direction(key), show=figure)
+
+
+def promises(key: str, value: float | None) -> bool:
+    """Whether a bound says anything; of a notion that is not installed, whether it is finite."""
+    known = figures().get(key)
+    if value is None or known is None:
+        return value is not None and math.isfinite(value)
+    return known[0].promises(known[1], value)
+
+
+def worst(key: str, values: Sequence[float]) -> float:
+    """Of several bounds the one that promises least."""
+    return max(values) if _direction(key) == "upper" else min(values)
+
+
+def notion_of(key: str) -> str:
+    """The key in an account of the notion behind an axis."""
+    known = figures().get(key)
+    return key if known is None else known[0].key
+
+
+def _direction(key: str) -> Direction:
+    known = figures().get(key)
+    return "upper" if known is None else known[0].direction
 
 
 def defence_name(key: str) -> str:

@@ -6,7 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from recondite.report.points import SURE, Point
+from recondite.report.points import Point
+from recondite.report.quantities import axis, bound, promises
 from recondite.report.words import at_most, figure, percent, score, several
 
 __all__ = ["Context", "lead", "promise", "use", "why_not"]
@@ -107,7 +108,7 @@ def _bounds(point: Point) -> str:
         loose = ", too loose to mean much on its own" if epsilon > LOOSE else ""
         parts.append(f"ε ≤ {at_most(epsilon)}{delta} for {_protected(point)}{loose}")
     success = point.notions["rero_bound"]
-    if success is not None and success < SURE:
+    if success is not None and promises("rero_bound", success):
         prior = point.rero_prior
         blind = "" if prior is None else f" where a blind guess has {figure(prior, 2)}"
         parts.append(f"a chance of {at_most(success, 2)} to rebuild a record{blind}")
@@ -117,8 +118,11 @@ def _bounds(point: Point) -> str:
             ("log_bayes_capacity_run", "nats of log Bayes’ capacity"),
         )
         for key, unit in names:
-            bound = point.notions[key]
-            if bound is not None and math.isfinite(bound):
-                parts.append(f"{at_most(bound)} {unit} over the run (no finite ε)")
+            value = point.notions[key]
+            if promises(key, value):
+                parts.append(f"{at_most(value)} {unit} over the run (no finite ε)")
                 break
+    if not parts:  # only a notion of another package says anything
+        found = [(key, value) for key, value in point.notions.items() if promises(key, value)]
+        parts = [f"{axis(key).label} {bound(key, value)}" for key, value in found[:1]]
     return " and ".join(parts)

@@ -15,7 +15,7 @@ from recondite.report.gallery import Strip, gallery
 from recondite.report.improvement import with_improvements
 from recondite.report.payload import available, payload_points, series_of
 from recondite.report.points import make_points
-from recondite.report.quantities import JUDGES, NOTIONS, axis
+from recondite.report.quantities import JUDGES, axis, notion_axes
 from recondite.report.rows import read_runs
 
 __all__ = ["FORMATS", "figures"]
@@ -108,8 +108,8 @@ def _pairs(keys: Sequence[str]) -> Iterator[tuple[str, str]]:
     """The plots of the report, as (across, up)."""
     across = [*JUDGES, "mse", "gdc"]
     wanted = [(key, "accuracy") for key in across]
-    wanted += [(notion.key, measure) for notion in NOTIONS for measure in MEASURED]
-    wanted += [(notion.key, "accuracy") for notion in NOTIONS]
+    wanted += [(notion.key, measure) for notion in notion_axes() for measure in MEASURED]
+    wanted += [(notion.key, "accuracy") for notion in notion_axes()]
     wanted.append(("imp_dra", "imp_mia"))
     yield from (pair for pair in wanted if set(pair) <= set(keys))
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from recondite.report.claims import Claim
 from recondite.report.correlation import Predictions
 from recondite.report.points import Point
-from recondite.report.quantities import NOTIONS, attack_name, axis
+from recondite.report.quantities import attack_name, axis, bound, notion_axes, notion_of, promises
 from recondite.report.rows import Run
 from recondite.report.words import at_least, at_most, figure, percent, score, span
 
@@ -37,7 +36,8 @@ def result_rows(points: Sequence[Point], runs: Sequence[Run]) -> list[dict[str, 
             "bounded": point.bounded,
             "measured": [_measured(point, key) for key in _MEASURED],
             "notions": [
-                {"value": at_most(point.notions[q.key]), "why": _why(point, q.key)} for q in NOTIONS
+                {"value": bound(q.key, point.notions[q.key]), "why": _why(point, q.key)}
+                for q in notion_axes()
             ],
         }
         for point in points[:MOST]
@@ -59,11 +59,10 @@ def _measured(point: Point, key: str) -> dict[str, str]:
 
 
 def _why(point: Point, key: str) -> str:
-    """Why a notion is not defined: the reason may stand under the notion's stem."""
+    """Why a notion is not defined: the reason may stand under the notion's own key."""
     if point.notions[key] is not None:
         return ""
-    stem = key.removesuffix("_release").removesuffix("_run").removesuffix("_bound")
-    return point.reasons.get(key) or point.reasons.get(stem) or "not defined"
+    return point.reasons.get(key) or point.reasons.get(notion_of(key)) or "not defined"
 
 
 def violations(
@@ -75,7 +74,7 @@ def violations(
             "label": points[claim.point].label,
             "run": runs[points[claim.point].run].name,
             "notion": _notion(claim.notion),
-            "claim": at_most(claim.claim),
+            "claim": bound(claim.notion, claim.claim),
             "lower": at_least(claim.lower),
             "how": claim.how,
             "confidence": ", ".join(filter(None, (claim.about, _confidence(claim.confidence)))),
@@ -108,7 +107,7 @@ def claim_rows(
                 "claim": at_most(epsilon.claim) if epsilon else "–",
                 "lower": at_least(epsilon.lower) if epsilon else "–",
                 "how": _by(epsilon) if epsilon else "",
-                "others": [_other(found.get(notion.key)) for notion in NOTIONS[1:]],
+                "others": [_other(found.get(notion.key)) for notion in notion_axes()[1:]],
             }
         )
     return rows[:MOST]
@@ -124,7 +123,7 @@ def audit_rows(
             "run": runs[points[claim.point].run].name,
             "verdict": _verdict([claim]),
             "notion": _notion(claim.notion, "short"),
-            "claim": at_most(claim.claim),
+            "claim": bound(claim.notion, claim.claim),
             "lower": at_least(claim.lower),
             "how": _by(claim),
             "about": claim.about or "part of the run",
@@ -142,7 +141,7 @@ def _other(claim: Claim | None) -> dict[str, str]:
     if claim is None:
         return {"claim": "–", "lower": "", "how": ""}
     return {
-        "claim": at_most(claim.claim),
+        "claim": bound(claim.notion, claim.claim),
         "lower": "" if claim.lower is None else at_least(claim.lower),
         "how": "" if claim.lower is None else f"{_by(claim)}: {claim.about}",
     }
@@ -152,9 +151,7 @@ def _verdict(found: Iterable[Claim]) -> str:
     found = list(found)
     if any(claim.violated for claim in found):
         return "violated"
-    if all(math.isinf(c.claim) for c in found if c.notion.startswith("epsilon")) and not any(
-        math.isfinite(c.claim) for c in found if c.notion != "rero_bound"
-    ):
+    if not any(promises(claim.notion, claim.claim) for claim in found):
         return "no bound"
     return "holds" if any(claim.lower is not None for claim in found) else "not tested"
 
@@ -163,7 +160,7 @@ def _notion(key: str, form: str = "label") -> str:
     """A notion in words; one the report does not know by its key."""
     try:
         return str(getattr(axis(key), form))
-    except KeyError:
+    except StopIteration:
         return key.replace("_", " ")
 
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 
-__all__ = ["at_least", "at_most", "figure", "percent", "round_up", "score", "several", "span"]
+from recondite.notions.bounds import format_bound
+
+__all__ = ["at_least", "at_most", "figure", "percent", "score", "several", "span"]
 
 
 def figure(value: float | None, digits: int = 3) -> str:
@@ -23,24 +25,14 @@ def figure(value: float | None, digits: int = 3) -> str:
     return f"{value:,.{decimals}f}".replace("-", "−").replace(",", "\u202f")
 
 
-def round_up(value: float, digits: int = 4) -> float:
-    """The smallest number with so many digits that is not below ``value``."""
-    if value == 0 or not math.isfinite(value):
-        return value
-    scale = 10.0 ** (digits - 1 - math.floor(math.log10(abs(value))))
-    rounded = math.ceil(value * scale) / scale
-    # The division may land a hair below: a bound must not.
-    return rounded if rounded >= value else math.nextafter(rounded, math.inf)
-
-
 def at_most(value: float | None, digits: int = 3) -> str:
     """An upper bound, rounded up."""
-    return figure(None if value is None else round_up(value, digits), digits)
+    return format_bound(value, digits, show=figure)
 
 
 def at_least(value: float | None, digits: int = 3) -> str:
     """A lower bound, rounded down."""
-    return figure(None if value is None else -round_up(-value, digits), digits)
+    return format_bound(value, digits, "lower", show=figure)
 
 
 def percent(value: float | None) -> str:

@@ -61,7 +61,7 @@ const showFront = (front, budget, chosen) => {
     const name = element('th', point.label, { scope: 'row' });
     if (point === chosen) { row.className = 'chosen'; name.append(element('span', ' ← recommended')); }
     row.append(name, element('td', percent(valueOf(point, 'accuracy'))),
-      element('td', figure(valueOf(point, budget.judge))), element('td', figure(valueOf(point, 'epsilon'))));
+      element('td', figure(valueOf(point, budget.judge))), element('td', point.epsilon));
     return row;
   }));
 };
