@@ -73,8 +73,6 @@ def account(
 def _show(result: Account) -> None:
     from recondite.notions import notions
 
-    chances, _ = result.schedule.participations()
-    releases = chances if result.mechanism.noise_on == "record" else result.schedule.steps
     rows = [list(line) for notion in notions().values() for line in notion.lines(result)]
     for name, value in (result.as_printed or {}).items():
         rows.append([f"as printed: {name}", "–", figure(value), "the paper's formula: no bound"])
@@ -84,6 +82,6 @@ def _show(result: Account) -> None:
     schedule = ", ".join(f"{k} {v}" for k, v in result.schedule.to_dict().items() if v is not None)
     title = (
         f"{result.mechanism.name}: {settings}\n{schedule}; {result.neighbouring.value}; "
-        f"delta {result.delta:.4g}; {releases:,} releases"
+        f"delta {result.delta:.4g}; {result.release.releases:,} releases"
     )
     print_table(title, ["upper bound", "one release", "run", "on"], rows, notes, numbers=(1, 2))

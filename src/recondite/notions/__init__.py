@@ -4,7 +4,7 @@ from recondite.notions.accounts import SCHEMA_VERSION, Account, account, account
 from recondite.notions.base import Figure, Notion, Release
 from recondite.notions.bounds import format_bound, round_bound
 from recondite.notions.pairs import Pair
-from recondite.notions.registry import figures, notions, targets
+from recondite.notions.registry import built_in, figures, notions, targets
 from recondite.notions.releases import MechanismRun
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "Release",
     "account",
     "account_for",
+    "built_in",
     "figures",
     "format_bound",
     "json_ready",

@@ -69,6 +69,11 @@ class Release(ABC):
 
     @property
     @abstractmethod
+    def releases(self) -> int:
+        """How many releases the bounds count."""
+
+    @property
+    @abstractmethod
     def pair(self) -> Pair:
         """The dominating pair of the whole run; computed once."""
 

@@ -63,6 +63,11 @@ class NoisyRecords(Release):
         """Two records in each other's place."""
         return Neighbouring.REPLACE
 
+    @property
+    def releases(self) -> int:
+        """Noisy copies of one record."""
+        return self.uses
+
     @cached_property
     def pair(self) -> GaussianPair:
         """Of the worst two records; the noise of all copies taken together."""

@@ -65,7 +65,7 @@ class MechanismRun(Release):
         single = self.mechanism.log_bayes_capacity()
         if scope == "release":
             return single
-        if self.mechanism.noise_on == "average":
+        if not self._per_record:
             return self._batches().steps * single
         chances, rate = self._batches().participations()
         return chances * float(mixed_loss(np.array([single]), rate)[0])
@@ -75,7 +75,7 @@ class MechanismRun(Release):
         single = self.mechanism.mutual_information()
         if scope == "release":
             return single
-        if self.mechanism.noise_on == "average":
+        if not self._per_record:
             return self._batches().steps * single
         chances, rate = self._batches().participations()
         return chances * rate * single
@@ -86,13 +86,13 @@ class MechanismRun(Release):
 
     def unsampled(self) -> Unsampled:
         """The law of one release, and how batches are drawn."""
-        schedule, average = self._batches(), self.mechanism.noise_on == "average"
+        schedule = self._batches()
         chances, rate = schedule.participations()
         return Unsampled(
             law=self.mechanism.loss(self.neighbouring),
             rate=rate,
             releases=chances,
-            amplified=rate == 1.0 or (schedule.sampling == "poisson" and average),
+            amplified=rate == 1.0 or (schedule.sampling == "poisson" and not self._per_record),
         )
 
     def described(self) -> dict[str, Any]:
@@ -119,6 +119,15 @@ class MechanismRun(Release):
 
     def __str__(self) -> str:
         return f"{self.mechanism} under {self.schedule} ({self.neighbouring.value})"
+
+    @property
+    def releases(self) -> int:
+        """How many releases the bounds count: those that one record can take part in."""
+        return self._batches().participations()[0] if self._per_record else self._batches().steps
+
+    @property
+    def _per_record(self) -> bool:
+        return self.mechanism.noise_on == "record"
 
     def _batches(self) -> Schedule:
         if self.schedule is None:

@@ -1,0 +1,1 @@
+"""Conformance suites for what other packages add: run them in your tests."""

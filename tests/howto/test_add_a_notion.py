@@ -1,0 +1,120 @@
+"""The page's own notion, installed as its page says, in every place that notions are shown."""
+
+import json
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+import recondite as rc
+from recondite.cli.main import run
+from recondite.notions import notions
+from recondite.testing.notions import check_notion
+
+PAGES = Path(__file__).resolve().parents[2] / "docs" / "howto"
+TEXT = (PAGES / "add-a-notion.md").read_text(encoding="utf-8")
+STUDY = """\
+name: small
+data: digits
+model: mlp
+prepare: none
+defences:
+  - name: none
+  - name: gaussian
+    noise_multiplier: [2.0, 4.0]
+  - name: natural-channel
+    capacity: 5
+  - name: gaussian
+    at: {membership_advantage: 0.4}
+training: {steps: 2, batch_size: 256}
+"""
+
+
+def block(language, number=0):
+    return re.findall(rf"```{language}\n(.*?)```", TEXT, re.DOTALL)[number]
+
+
+@pytest.fixture
+def installed(tmp_path, monkeypatch):
+    """The example, where Python finds packages, with the entry point of its pyproject.toml."""
+    site = tmp_path / "site"
+    about = site / "advantage-0.1.dist-info"
+    about.mkdir(parents=True)
+    (site / "advantage.py").write_text(block("python"), encoding="utf-8")
+    group, entry = re.search(r'entry-points\."(.*?)"\]\n(.*?)\n', block("toml")).groups()
+    (about / "METADATA").write_text("Metadata-Version: 2.1\nName: advantage\nVersion: 0.1\n")
+    (about / "entry_points.txt").write_text(f"[{group}]\n{entry.replace(chr(34), '')}\n")
+    monkeypatch.syspath_prepend(site)
+    monkeypatch.delitem(sys.modules, "advantage", raising=False)
+    notions.cache_clear()
+    yield notions()["membership_advantage"]
+    notions.cache_clear()
+    sys.modules.pop("advantage", None)
+
+
+def shown(number):
+    """What the page shows below a command, without the blanks that tables end with."""
+    return block("text", number).strip().split("\n")
+
+
+def typed(number):
+    """A command of the page."""
+    command = block("sh", number).replace("\\\n", " ").removeprefix("pip install .\n")
+    return command.split()[1:]
+
+
+def test_it_keeps_to_the_contract(installed):
+    check_notion(installed)
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_the_commands_of_the_page(installed, number, capsys):
+    assert run(typed(number)) == 0
+    lines = [line.rstrip() for line in capsys.readouterr().out.split("\n")]
+    own = [line for line in lines if "advantage" in line or line.startswith("gaussian with")]
+    assert own
+    assert set(own) <= set(shown(number))
+
+
+def test_it_is_the_total_variation(installed):
+    from scipy.stats import norm
+
+    account = rc.account(rc.Gaussian(1.0), rc.Poisson(1.0, 1), 1e-5)
+    exact = 2 * norm.cdf(0.5) - 1
+    assert exact <= account.membership_advantage <= exact * (1 + 1e-6)
+    assert account.to_dict()["membership_advantage"] == account.membership_advantage
+    assert "membership advantage" in str(account)
+
+
+def test_it_is_in_a_comparison_and_its_report(installed, tmp_path, monkeypatch, capsys):
+    pytest.importorskip("torch")
+    from recondite.experiments import runner
+    from recondite.experiments.store import load
+    from recondite.experiments.tasks import run_task
+
+    class Inline:
+        workers = 1
+
+        def run(self, tasks, handle):
+            for task in tasks:
+                run_task(task, lambda event, task=task: handle(0, task, event))
+
+        def close(self):
+            pass
+
+    monkeypatch.setattr(runner, "make_engine", lambda engine, workers: Inline())
+    (tmp_path / "study.yaml").write_text(STUDY)
+    out = tmp_path / "run"
+    assert run(["-q", "compare", str(tmp_path / "study.yaml"), "--out", str(out)]) == 0
+    assert "advantage" in capsys.readouterr().out
+    rows = load(out)
+    found = [row["notions"]["membership_advantage"] for row in rows]
+    assert found[0] == 1.0, "nothing protects"
+    assert found[2] < found[1] < 1.0
+    assert 0.0 < found[3] <= 1.0, "a channel has it too"
+    assert found[4] <= 0.4, "the target is met"
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "membership advantage, at most" in page
+    payload = json.loads(re.search(r'id="data"[^>]*>(.*?)</script>', page, re.DOTALL)[1])
+    assert "membership_advantage" in payload["axes"]
