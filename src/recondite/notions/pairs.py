@@ -23,6 +23,8 @@ from recondite.mechanisms import UndefinedNotionError
 
 __all__ = ["ComposedPair", "GaussianPair", "Pair"]
 
+_LARGE = 1e-5  # a δ that the shared curves show to five digits
+
 
 class Pair(ABC):
     """The run with a record (P) against the run without it, or with another one (Q).
@@ -70,9 +72,12 @@ class ComposedPair(Pair):
 
     def delta(self, epsilon: float) -> float:
         """By the composed privacy-loss distribution."""
-        if any(math.isinf(float(law.renyi([2.0])[0])) for law, _ in self.composition.parts):
-            return 1.0
-        return pld_delta(self.composition, epsilon)
+        if not self.composition.parts or epsilon >= self.supremum:
+            return 0.0
+        # The shared curves have an absolute precision of about 1e-10, which is plenty for a large
+        # δ. A small one takes a transform of its own.
+        worst = max(float(curve.delta(epsilon)[0]) for curve in self._curves)
+        return min(worst, 1.0) if worst > _LARGE else pld_delta(self.composition, epsilon)
 
     @cached_property
     def _curves(self) -> tuple[LossDistribution, LossDistribution]:
