@@ -29,6 +29,7 @@ LAYERS = [
     {"experiments"},
     {"report"},
     {"federated"},
+    {"testing"},
     {"cli", "__main__"},
 ]
 

@@ -257,6 +257,14 @@ def test_bounds_are_never_rounded_in_their_own_favour():
     assert figure(3.2e-5) == "3.20 × 10⁻⁵"
 
 
+def test_the_front_shows_epsilon_rounded_up():
+    points, data, _ = payload(synthetic.comparison_rows(seeds=1))
+    points[0].notions["epsilon"] = 25.3149
+    first = payload_points(points[:1], set(), {(points[0].run, points[0].defence): 0})[0]
+    assert first["epsilon"] == "25.32"
+    assert data[0]["epsilon"] == "∞"
+
+
 def test_rows_speak_of_infinity_in_words():
     assert number("inf") == math.inf
     assert [number(value) for value in (None, "x", float("nan"), True)] == [None] * 4

@@ -78,8 +78,9 @@ def notions(defence: str, privacy: dict[str, Any] | None) -> dict[str, Any]:
         everything is as bad as it can be.
     """
     if privacy is None:
+        values = {key: figure.undefended for key, (_, figure) in figures().items()}
         return {
-            **{key: figure.undefended for key, (_, figure) in figures().items()},
+            **json_ready(values),
             "delta": None,
             "rero_prior": _PRIOR,
             "subject": "a record",

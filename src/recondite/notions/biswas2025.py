@@ -195,7 +195,9 @@ class ConvertedFirst(_Approach):
 
     key = "epsilon.paper_1"
     label = "ε, paper's approach 1"
-    promise = "The promise of ε by the first route of the 2025 paper by Biswas and others, corrected."
+    promise = (
+        "The promise of ε by the first route of the 2025 paper by Biswas and others, corrected."
+    )
 
     def bound(
         self, law: LossLaw, rate: float, steps: int, delta: float, *, as_printed: bool = False
@@ -209,7 +211,9 @@ class SampledRenyi(_Approach):
 
     key = "epsilon.paper_2"
     label = "ε, paper's approach 2"
-    promise = "The promise of ε by the second route of the 2025 paper by Biswas and others, corrected."
+    promise = (
+        "The promise of ε by the second route of the 2025 paper by Biswas and others, corrected."
+    )
 
     def bound(
         self, law: LossLaw, rate: float, steps: int, delta: float, *, as_printed: bool = False
