@@ -183,7 +183,7 @@ def _target(notion: Notion) -> None:
     _require(notion, math.isfinite(value), "cannot be measured for Gaussian noise")
     if targets().get(notion.target) is None:
         return  # calibration finds what is installed
-    options = {"delta": 1e-5, "scope": "run"}
+    options: dict[str, Any] = {"delta": 1e-5, "scope": "run"}
     goal = Criterion(notion.target, release.schedule, **options).target(value)
     start = Gaussian(1.0, dim=30, max_batch_size=40)
     found = calibrate(start, goal, notion.target, release.schedule, relative=0.01, **options)
