@@ -2,6 +2,7 @@
 
 import json
 import math
+from pathlib import Path
 
 import pytest
 
@@ -151,3 +152,47 @@ def test_json_never_turns_nan_into_a_bound():
     assert json_ready({"a": [math.nan, math.inf, -math.inf, 1.0]}) == {
         "a": [None, "inf", "-inf", 1.0]
     }
+
+
+WRITTEN = json.loads((Path(__file__).parent / "data" / "accounts-0.1.0.json").read_text())
+AGAIN = {
+    "vmf": (rc.VonMisesFisher(75, 13_700), PAPER),
+    "directional": (rc.Directional(10, 62_006, blocks=5), rc.Shuffled(30, 512, 50_000)),
+    "none": (rc.NoNoise(), PAPER),
+}
+
+
+@pytest.mark.parametrize("name", AGAIN)
+def test_the_json_is_that_of_the_last_version(name):
+    before = WRITTEN[name]
+    now = rc.account(*AGAIN[name], 1e-5, as_printed="as_printed" in before).to_dict()
+    assert set(now) == set(before)
+    for key in ("schema_version", "mechanism", "schedule", "neighbouring", "reasons", "rero"):
+        assert now[key] == before[key] or now[key] == pytest.approx(before[key], rel=1e-9)
+    for key in ("epsilon", "log_bayes_capacity", "mutual_information"):
+        finite = {k: v for k, v in before[key].items() if v not in (None, "inf")}
+        assert {k: now[key][k] for k in finite} == pytest.approx(finite, rel=1e-9)
+        assert {k for k, v in now[key].items() if v == "inf"} == {
+            k for k, v in before[key].items() if v == "inf"
+        }
+
+
+def test_rows_read_accounts_of_the_last_version_and_those_without_a_notion():
+    from recondite.experiments.rows import notions
+
+    for name, written in WRITTEN.items():
+        row = notions(name, written)
+        assert row["epsilon"] == written["epsilon"]["pld"]
+        assert row["rero_bound"] == written["rero"]["bound"]
+        assert row["log_bayes_capacity_run"] == written["log_bayes_capacity"]["run"]
+        metric = written["metric_privacy"]
+        assert row["metric_privacy"] == (metric and metric["constant"])
+        assert set(row) == {
+            "epsilon", "epsilon_rdp", "delta", "log_bayes_capacity_release",
+            "log_bayes_capacity_run", "mutual_information_release", "mutual_information_run",
+            "rero_prior", "rero_bound", "metric_privacy", "subject", "reasons",
+        }  # fmt: skip
+    bare = {key: value for key, value in WRITTEN["vmf"].items() if key != "rero"}
+    bare["epsilon"] = {"pld": 1.0, "rdp": 2.0, "pure": "inf"}
+    row = notions("vmf", bare)
+    assert (row["epsilon"], row["rero_bound"], row["rero_prior"]) == (1.0, None, None)
