@@ -10,7 +10,7 @@ from typing import Any
 from recondite import _validate
 from recondite.accounting.schedules import Schedule
 from recondite.mechanisms import Mechanism
-from recondite.notions import MechanismRun, Notion, json_ready
+from recondite.notions import MechanismRun, Notion, json_ready, round_bound
 from recondite.notions.base import Scope
 from recondite.notions.registry import target as notion_of
 from recondite.numerics.roots import last_true
@@ -20,6 +20,7 @@ __all__ = ["Calibration", "Criterion", "calibrate", "match", "measure"]
 SCOPES: tuple[Scope, ...] = ("release", "run")
 
 _SMALLEST, _LARGEST = 1e-9, 1e9
+_DIGITS = 6  # of a calibrated value, or more where more precision is asked for
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,8 @@ class Calibration:
     Attributes:
       mechanism: The mechanism with its noise set.
       parameter: The name of its noise parameter.
-      value: That parameter's value.
+      value: That parameter's value, in as many digits as are printed: what a person copies is
+        what was accounted.
       notion: What was calibrated.
       target: The target.
       achieved: The notion's value at the mechanism returned.
@@ -193,15 +195,37 @@ def _calibrate(
 
     notion = criterion.measured
     strength = _search(mechanism, lambda x: notion.met(value(x), goal), relative, goal)
+    digits = max(_DIGITS, 1 + math.ceil(-math.log10(relative)))
+    strength, achieved = _few_digits(
+        mechanism, strength, digits, value, lambda found: notion.met(found, goal)
+    )
     return Calibration(
         mechanism=mechanism.with_strength(strength),
         parameter=mechanism.parameter,
         value=strength,
         notion=criterion.notion,
         target=goal,
-        achieved=value(strength),
+        achieved=achieved,
         scope=criterion.scope if notion.scoped else None,
     )
+
+
+def _few_digits(
+    mechanism: Mechanism,
+    strength: float,
+    digits: int,
+    value: Callable[[float], float],
+    met: Callable[[float], bool],
+) -> tuple[float, float]:
+    """The strength rounded to where there is more noise, and its notion, still within the goal."""
+    less = mechanism.weaker == "larger"
+    for units in range(10):  # the first one, unless the notion itself is rough at this scale
+        moved = strength * (1.0 + (-units if less else units) * 10.0 ** (1 - digits))
+        rounded = round_bound(moved, digits, "lower" if less else "upper")
+        achieved = value(rounded)
+        if met(achieved):
+            return rounded, achieved
+    return strength, value(strength)
 
 
 def _search(

@@ -17,7 +17,6 @@ from recondite.cli.options import (
     shared,
 )
 from recondite.cli.output import figure, print_json, print_table, progress
-from recondite.notions.bounds import Direction, format_bound
 from recondite.notions.registry import target as find
 from recondite.notions.registry import targets
 
@@ -152,14 +151,9 @@ def _show(found: Calibration, prefix: str = "") -> None:
     scope = "of the run" if found.scope is None else f"one {found.scope}"
     scope = "whole run" if found.scope == "run" else scope
     unit = f" ({notion.unit})" if notion.unit else ""
-    # Rounded to the side of more noise: who types the value must not miss the target.
-    safe: Direction = "lower" if found.mechanism.weaker == "larger" else "upper"
-    value = format_bound(found.value, 6, safe)
-    title = f"{prefix}{found.mechanism.name} with {found.parameter} = {value}"
+    # Calibration rounded it already; one digit more would be another value.
+    title = f"{prefix}{found.mechanism.name} with {found.parameter} = {found.value:.6g}"
     achieved = notion.format(found.achieved, 6)
     rows = [[f"{notion.label}{unit}, {scope}", figure(found.target, 6), achieved]]
-    note = (
-        "achieved is a bound computed for the noise that was found; the value shown is rounded to "
-        "the side of more noise; less noise would miss the target"
-    )
+    note = "achieved is a bound computed at the value shown; less noise would miss the target"
     print_table(title, ["notion", "target", "achieved"], rows, [note], numbers=(1, 2))
