@@ -1,6 +1,7 @@
 """Notions by key: ours, others', broken ones; one account made by going through them."""
 
 import ast
+import dataclasses
 import json
 from pathlib import Path
 
@@ -173,6 +174,15 @@ def test_a_channel_has_the_account_of_a_mechanism(copies):
     assert set(theirs["reasons"]) == {
         "epsilon.rdp", "epsilon.paper_1", "epsilon.paper_2", "metric_privacy",
     }  # fmt: skip
+
+
+def test_noise_of_another_channel_has_no_finite_bound(copies):
+    plain = account_for(dataclasses.replace(copies, foreign=True)).to_dict()
+    assert plain["epsilon"]["pld"] == plain["log_bayes_capacity"]["run"] == "inf"
+    assert plain["rero"]["bound"] == 1.0
+    assert plain["mutual_information"]["run"] == 1.5
+    assert pairs.GaussianPair(np.inf).delta(3.0) == 1.0
+    assert any("another channel" in line for line in plain["assumptions"])
 
 
 @pytest.mark.parametrize("mu", [0.01, 0.5, 3.0, 12.0])

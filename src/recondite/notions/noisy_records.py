@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -20,6 +21,7 @@ _GAP = (
     "speaks of two records that differ in their features only, in any way that pixels in [0, 1] "
     "allow (replace-one)"
 )
+_FOREIGN = "uses of another channel are counted too: no finite epsilon, capacity or rero is known"
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,8 @@ class NoisyRecords(Release):
       given: Its parameters, ready for JSON.
       further: Further keys of the account.
       also: What the bounds rest on besides, before everything else.
+      foreign: Whether uses of another channel, whose noise is not known here, are counted too:
+        then only information is bounded.
     """
 
     mechanism: Channel
@@ -55,6 +59,7 @@ class NoisyRecords(Release):
     given: dict[str, Any] = field(default_factory=dict)
     further: dict[str, Any] = field(default_factory=dict)
     also: tuple[str, ...] = ()
+    foreign: bool = False
     group_size: int = 1
     subject: str = "one record's features"
 
@@ -71,12 +76,17 @@ class NoisyRecords(Release):
     @cached_property
     def pair(self) -> GaussianPair:
         """Of the worst two records; the noise of all copies taken together."""
-        return GaussianPair(shift(self.mechanism, self.sides, self.uses))
+        return GaussianPair(
+            math.inf if self.foreign else shift(self.mechanism, self.sides, self.uses)
+        )
 
     def log_bayes_capacity(self, scope: Scope) -> float:
         """Of one copy, or of all."""
-        copies = 1 if scope == "release" else self.uses
-        return log_bayes_capacity(self.mechanism, self.sides, copies)
+        if scope == "release":
+            return log_bayes_capacity(self.mechanism, self.sides)
+        return (
+            math.inf if self.foreign else log_bayes_capacity(self.mechanism, self.sides, self.uses)
+        )
 
     def mutual_information(self, scope: Scope) -> float:
         """Of one copy as the channel says, of all as its ledger does."""
@@ -109,6 +119,7 @@ class NoisyRecords(Release):
             f"epsilon, capacity and rero: {_GAP}; labels are taken for public",
             "the covariance the channel was fitted to is public",
             *self.mechanism.limits,
+            *((_FOREIGN,) if self.foreign else ()),
         )
 
     def __str__(self) -> str:

@@ -101,17 +101,22 @@ class ComposedPair(Pair):
 
 
 class GaussianPair(Pair):
-    """N(μ, 1) against N(0, 1), in closed form: what a noisy copy of a record comes to."""
+    """N(μ, 1) against N(0, 1), in closed form: what a noisy copy of a record comes to.
+
+    An infinite μ stands for noise of which nothing is known.
+    """
 
     def __init__(self, mu: float) -> None:
-        self.mu = _validate.positive("mu", mu)
+        self.mu = mu if mu == math.inf else _validate.positive("mu", mu)
 
     def epsilon(self, delta: float) -> float:
         """As :func:`recondite.channels.local.local_epsilon`."""
-        return local_epsilon(self.mu, delta)
+        return math.inf if self.mu == math.inf else local_epsilon(self.mu, delta)
 
     def delta(self, epsilon: float) -> float:
         """Φ(μ/2 − ε/μ) − e^ε·Φ(−μ/2 − ε/μ)."""
+        if self.mu == math.inf:
+            return 1.0
         at = epsilon / self.mu
         above = float(special.ndtr(0.5 * self.mu - at))
         below = math.exp(min(0.0, epsilon + float(special.log_ndtr(-0.5 * self.mu - at))))
