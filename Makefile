@@ -46,6 +46,7 @@ tests: $(VENV)/.ready
 
 wheel: $(VENV)/.ready
 	$(BIN)/python tests/acceptance/try_wheel.py
+	$(BIN)/python papers/tests/acceptance/try_wheels.py
 
 acceptance: $(VENV)/.ready
 	$(BIN)/python -m pytest tests/acceptance papers/tests/acceptance --run-acceptance

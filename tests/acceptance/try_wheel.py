@@ -1,15 +1,13 @@
-"""Builds both wheels and tries them in a clean environment: the library alone, then the papers."""
+"""Builds the wheel and tries it in a clean environment that has only what it declares."""
 
 import json
 import subprocess
 import sys
 import tempfile
 import venv
-import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-REPRODUCE = "recondite: reproduce comes with recondite-papers: pip install recondite-papers\n"
 
 
 def call(*arguments: object) -> str:
@@ -17,64 +15,33 @@ def call(*arguments: object) -> str:
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout
 
 
-def refused(*arguments: object) -> subprocess.CompletedProcess[str]:
-    command = [str(argument) for argument in arguments]
-    return subprocess.run(command, check=False, capture_output=True, text=True)
-
-
-def size(wheel: Path) -> str:
-    """Modules and lines of a wheel's Python."""
-    with zipfile.ZipFile(wheel) as archive:
-        texts = [archive.read(name) for name in archive.namelist() if name.endswith(".py")]
-    lines = sum(len(text.splitlines()) for text in texts)
-    return f"{len(texts)} modules, {lines} lines"
-
-
-def try_library(binary: Path) -> float:
-    """The library alone: accounts, types, and one line for what is not here."""
-    run = ["--rate", "128/60000", "--steps", "1407", "--delta", "1/60000", "--json"]
-    out = call(binary / "recondite", "account", "vmf", "--kappa", 75, "--dim", 13700, *run)
-    epsilon = float(json.loads(out)["epsilon"]["pld"])
-    assert abs(epsilon - 0.7906) < 2e-3, epsilon
-    code = "import recondite, importlib.resources as r; print(r.files('recondite')/'py.typed')"
-    assert Path(call(binary / "python", "-c", code).strip()).exists(), "py.typed is missing"
-    assert refused(binary / "python", "-c", "import torch").returncode, "torch must stay an extra"
-    need = refused(binary / "python", "-c", "import recondite.accounting.events")
-    assert "pip install 'recondite[dp-accounting]'" in need.stderr, need.stderr
-    assert refused(binary / "python", "-c", "import recondite_papers").returncode, "papers came"
-    asked = refused(binary / "recondite", "reproduce", "compare/table-4", "--quick")
-    assert (asked.returncode, asked.stdout, asked.stderr) == (2, "", REPRODUCE), asked
-    return epsilon
-
-
-def try_papers(binary: Path) -> int:
-    """With the papers' wheel there is a command more, and its pure accounting needs no torch."""
-    items = json.loads(call(binary / "recondite", "reproduce", "--list", "--json"))["items"]
-    with tempfile.TemporaryDirectory() as out:
-        line = [binary / "recondite", "reproduce", "dirdp/table-5", "--out", out, "--json"]
-        done = json.loads(call(*line))
-    assert done["run"] == len(done["cells"]) > 0, done
-    studies = call(binary / "python", "-c", "from recondite_papers.study_files import FILES, text\n"
-                   "print(len([text(f) for n in FILES.values() for f in n]))")  # fmt: skip
-    assert int(studies) > 60, studies
-    return len(items)
-
-
 def main() -> None:
     with tempfile.TemporaryDirectory() as work:
         pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
-        call(*pip, "wheel", "--no-deps", "-w", work, ROOT, ROOT / "papers")
-        library = next(Path(work).glob("recondite-*.whl"))
-        papers = next(Path(work).glob("recondite_papers-*.whl"))
+        call(*pip, "wheel", "--no-deps", "-w", work, ROOT)
+        wheel = next(Path(work).glob("recondite-*.whl"))
         venv.create(Path(work) / "env", with_pip=True)
         binary = Path(work) / "env" / "bin"
         inside = [binary / "python", "-m", "pip", "--disable-pip-version-check", "-q"]
-        call(*inside, "install", "-c", ROOT / "constraints.txt", library)
-        epsilon = try_library(binary)
-        print(f"{library.name}: {size(library)}; installed alone, tight epsilon {epsilon:.4f}")
-        # Without what it declares, torch above all: that would take minutes here.
-        call(*inside, "install", "--no-deps", papers)
-        print(f"{papers.name}: {size(papers)}; adds reproduce, {try_papers(binary)} items")
+        call(*inside, "install", "-c", ROOT / "constraints.txt", wheel)
+        run = ["--rate", "128/60000", "--steps", "1407", "--delta", "1/60000", "--json"]
+        out = call(binary / "recondite", "account", "vmf", "--kappa", 75, "--dim", 13700, *run)
+        epsilon = json.loads(out)["epsilon"]["pld"]
+        assert abs(epsilon - 0.7906) < 2e-3, epsilon
+        code = "import recondite, importlib.resources as r; print(r.files('recondite')/'py.typed')"
+        assert Path(call(binary / "python", "-c", code).strip()).exists(), "py.typed is missing"
+        missing = subprocess.run(
+            [binary / "python", "-c", "import torch"], check=False, capture_output=True
+        )
+        assert missing.returncode != 0, "torch came along: it must stay an extra"
+        need = subprocess.run(
+            [binary / "python", "-c", "import recondite.accounting.events"],
+            check=False,
+            capture_output=True,
+            text=True,
+        )
+        assert "pip install 'recondite[dp-accounting]'" in need.stderr, need.stderr
+        print(f"{wheel.name}: installed alone, tight epsilon {epsilon:.4f}")
 
 
 if __name__ == "__main__":
