@@ -11,15 +11,15 @@ export OMP_NUM_THREADS ?= 1
 help:
 	@echo "make demo        defences compared on real digits, with a report (2 minutes)"
 	@echo "make tour        the accounting commands on the papers' settings"
-	@echo "make test        lint, types, doctests, tests, a built wheel tried out"
+	@echo "make test        lint, types, doctests, tests, both wheels built and tried out"
 	@echo "make acceptance  the commands as a user runs them, and slow checks"
 	@echo "make bench       ratios against peers, benchmarks/results/latest.json"
 	@echo "make docs        the documentation site in site/"
 
-$(VENV)/.ready: pyproject.toml constraints.txt
+$(VENV)/.ready: pyproject.toml papers/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install -c constraints.txt torch==2.13.0
-	$(PIP) install -c constraints.txt -e '.[test]'
+	$(PIP) install -c constraints.txt -e '.[test]' -e papers
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.ready
@@ -46,9 +46,10 @@ tests: $(VENV)/.ready
 
 wheel: $(VENV)/.ready
 	$(BIN)/python tests/acceptance/try_wheel.py
+	$(BIN)/python papers/tests/acceptance/try_wheels.py
 
 acceptance: $(VENV)/.ready
-	$(BIN)/python -m pytest tests/acceptance --run-acceptance
+	$(BIN)/python -m pytest tests/acceptance papers/tests/acceptance --run-acceptance
 
 bench: $(VENV)/.ready
 	$(BIN)/python -m benchmarks

@@ -129,15 +129,12 @@ def test_a_device_that_is_not_here_is_one_line(tmp_path, capsys, monkeypatch):
         ["compare", str(path), "--dry-run"],
         ["train", "--data", "digits", "--model", "mlp", "--device", "cuda"],
         ["attack", "dlg", "--data", "digits", "--device", "cuda"],
-        ["reproduce", "compare/table-2", "--quick", "--device", "cuda"],
     )
     for command in commands:
         assert run(["-q", *command]) == 2
         said = capsys.readouterr().err.strip()
         assert said.endswith("device cuda is not here: choose cpu"), said
         assert "\n" not in said
-    assert run(["-q", "reproduce", "compare/table-2", "--quick", "--device", "foo"]) == 2
-    assert "device must be cpu or cuda, got 'foo'" in capsys.readouterr().err
 
 
 def test_a_report_of_several_runs(finished, tmp_path, capsys):

@@ -19,9 +19,9 @@ from recondite.cli import (
     data,
     federate,
     leakage,
-    reproduce,
     train,
 )
+from recondite.cli.extensions import add_commands
 from recondite.cli.output import settings
 
 __all__ = ["app", "main"]
@@ -67,7 +67,7 @@ train.register(app)
 attack.register(app)
 compare.register(app)
 federate.register(app)
-reproduce.register(app)
+add_commands(app)
 
 
 # What to install for a command whose libraries are not here.
@@ -78,7 +78,6 @@ _EXTRAS = {
     "compare": "compare",
     "demo": "compare",
     "report": "compare",
-    "reproduce": "compare",
     "federate": "federated",
 }
 

@@ -84,7 +84,6 @@ _BY_KEY = {quantity.key: quantity for quantity in AXES}
 _DEFENCES = {
     "none": "Undefended",
     "clip": "Clipping only",
-    "constant-noise": "Constant noise, unclipped",
     "compression": "Compression",
     "vmf": "VMF",
     "gaussian": "Gaussian (DP-SGD)",
