@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 
 from recondite import _validate
 from recondite.accounting.composition import Composition
-from recondite.losses import LossLaw, RevealedLoss, without_replacement
+from recondite.losses import AllocatedLoss, LossLaw, RevealedLoss, without_replacement
 from recondite.mechanisms import Mechanism, Neighbouring
 
-__all__ = ["FixedSize", "Poisson", "Schedule", "Shuffled"]
+__all__ = ["FixedSize", "Poisson", "RandomAllocation", "Schedule", "Shuffled"]
 
 # Records of one person whose number in a batch is followed exactly.
 _MOST_RECORDS = 64
@@ -186,6 +186,71 @@ class Shuffled(Schedule):
             "epochs": self.epochs,
             "batch_size": self.batch_size,
             "records": self.records,
+        }
+
+
+@dataclass(frozen=True)
+class RandomAllocation(Schedule):
+    """Every record takes part once an epoch, in a batch drawn for it alone: shuffling that amplifies.
+
+    Each epoch every record goes to one of ``batches`` batches, uniformly and independently of the
+    others, and nobody is told which. Batch sizes vary as under Poisson sampling; a permutation cut
+    into batches of one size is another thing, and :class:`Shuffled` accounts for it.
+
+    Noise on the sum: add/remove-one, amplified (:class:`recondite.losses.AllocatedLoss`). Noise on
+    each record: replace-one, where the two neighbours draw the same batches and nothing is
+    amplified: one unsampled release an epoch.
+
+    Attributes:
+      batches: Batches in an epoch, a public number.
+      epochs: Passes over the records; one that was begun counts as a whole one.
+    """
+
+    batches: int
+    epochs: int
+
+    sampling: ClassVar[str] = "allocation"
+
+    def __post_init__(self) -> None:
+        for name in ("batches", "epochs"):
+            object.__setattr__(self, name, _validate.at_least(name, getattr(self, name), 1))
+
+    # As for shuffled batches, the number of steps follows from the fields.
+    @property
+    def steps(self) -> int:  # type: ignore[override]
+        """Optimizer steps."""
+        return self.epochs * self.batches
+
+    def neighbouring(self, mechanism: Mechanism) -> Neighbouring:
+        """Add/remove-one, or replace-one for noise on each record."""
+        if mechanism.noise_on == "record":
+            return Neighbouring.REPLACE
+        return Neighbouring.ADD_OR_REMOVE
+
+    def composition(self, mechanism: Mechanism, group_size: int = 1) -> Composition:
+        """The allocated law, once an epoch."""
+        group = _validate.at_least("group_size", group_size, 1)
+        law = mechanism.loss(self.neighbouring(mechanism))
+        if mechanism.noise_on == "record":
+            return Composition.of([(law, group * self.epochs)])
+        if group > 1:
+            raise ValueError(
+                "group_size above 1 has no proved bound for random allocation: use Poisson batches"
+            )
+        return Composition.of([(AllocatedLoss(law, self.batches), self.epochs)])
+
+    def participations(self) -> tuple[int, float]:
+        """Once an epoch, for certain."""
+        return self.epochs, 1.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The schedule, ready for JSON."""
+        return {
+            "sampling": self.sampling,
+            "rate": None,
+            "steps": self.steps,
+            "epochs": self.epochs,
+            "batches": self.batches,
         }
 
 
