@@ -1,5 +1,6 @@
 """Random allocation: values known from elsewhere, brackets, laws, and a simulation of the pair."""
 
+import itertools
 import math
 
 import numpy as np
@@ -116,7 +117,7 @@ def test_laws(mu, batches, epochs, log_delta):
 
 def test_more_batches_hide_better():
     values = [pld_epsilon(once(GaussianLoss(1.0), n), 1e-5) for n in (1, 4, 16, 64, 256)]
-    assert all(a > b for a, b in zip(values, values[1:], strict=False))
+    assert all(a > b for a, b in itertools.pairwise(values))
 
 
 def test_rdp_is_an_upper_bound():

@@ -191,7 +191,7 @@ class Shuffled(Schedule):
 
 @dataclass(frozen=True)
 class RandomAllocation(Schedule):
-    """Every record takes part once an epoch, in a batch drawn for it alone: shuffling that amplifies.
+    """Every record once an epoch, in a batch drawn for it alone: shuffling that amplifies.
 
     Each epoch every record goes to one of ``batches`` batches, uniformly and independently of the
     others, and nobody is told which. Batch sizes vary as under Poisson sampling; a permutation cut
