@@ -16,7 +16,7 @@ from recondite.accounting.composition import Composition
 from recondite.losses import AllocatedLoss, LossLaw, RevealedLoss, without_replacement
 from recondite.mechanisms import Mechanism, Neighbouring
 
-__all__ = ["FixedSize", "Poisson", "RandomAllocation", "Schedule", "Shuffled"]
+__all__ = ["FixedSize", "Poisson", "RandomAllocation", "Schedule", "Shuffled", "schedule_for"]
 
 # Records of one person whose number in a batch is followed exactly.
 _MOST_RECORDS = 64
@@ -326,6 +326,61 @@ class FixedSize(Schedule):
             "batch_size": self.batch_size,
             "records": self.records,
         }
+
+
+def schedule_for(
+    sampling: str,
+    *,
+    batch_size: float | None = None,
+    records: float | None = None,
+    epochs: float | None = None,
+    steps: float | None = None,
+    rate: float | None = None,
+) -> Schedule:
+    """The schedule of a run as people describe one.
+
+    Where a rate or a number of steps is not given it follows from the records, the expected batch
+    size and the epochs: rate batch_size/records, and ⌈records/batch_size⌉ steps an epoch. The
+    number of records is then taken for public.
+
+    Args:
+      sampling: "poisson", "allocation", "fixed-size" or "shuffled".
+      batch_size: Records in a batch; on average, where batches vary.
+      records: Number of records.
+      epochs: Passes over the records.
+      steps: Releases, instead of epochs.
+      rate: Poisson sampling rate, instead of batch size and records.
+
+    >>> schedule_for("poisson", records=60_000, batch_size=128, epochs=3).steps
+    1407
+    """
+    kinds = ("poisson", "allocation", "fixed-size", "shuffled")
+    _validate.choice("sampling", sampling, kinds)
+    if rate is not None and steps is not None:
+        return Poisson(rate, int(_validate.at_least("steps", steps, 1)))
+    if batch_size is None or records is None:
+        raise ValueError("batch_size and records are needed, or rate and steps")
+    size, count = (
+        _validate.at_least("batch_size", batch_size, 1),
+        _validate.at_least("records", records, 1),
+    )
+    _check_batch(size, count)
+    batches = math.ceil(count / size)
+    if steps is None:
+        if epochs is None:
+            raise ValueError("epochs or steps is needed with batch_size and records")
+        passes = _validate.at_least("epochs", epochs, 1)
+        if sampling == "shuffled":
+            return Shuffled(passes, size, count)
+        if sampling == "allocation":
+            return RandomAllocation(batches, passes)
+        steps = passes * batches
+    releases = _validate.at_least("steps", steps, 1)
+    if sampling == "fixed-size":
+        return FixedSize(size, count, releases)
+    if sampling != "poisson":
+        raise ValueError(f"epochs, not steps, is needed for {sampling} batches")
+    return Poisson(size / count, releases)
 
 
 def _check_batch(batch_size: int, records: int) -> None:
