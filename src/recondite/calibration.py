@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
 from typing import Any
 
 from recondite import _validate
@@ -21,6 +22,7 @@ NOTIONS: tuple[str, ...] = ("epsilon", "bayes-capacity", "mutual-information", "
 SCOPES: tuple[str, ...] = ("release", "run")
 
 _SMALLEST, _LARGEST = 1e-9, 1e9
+_DIGITS = 6  # of a calibrated value, or more where more precision is asked for
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,8 @@ class Calibration:
     Attributes:
       mechanism: The mechanism with its noise set.
       parameter: The name of its noise parameter.
-      value: That parameter's value.
+      value: That parameter's value, in as many digits as are printed: what a person copies is
+        what was accounted.
       notion: What was calibrated.
       target: The target.
       achieved: The notion's value at the mechanism returned.
@@ -213,15 +216,37 @@ def _calibrate(
         return result
 
     strength = _search(mechanism, lambda x: value(x) <= goal, relative, goal)
+    digits = max(_DIGITS, 1 + math.ceil(-math.log10(relative)))
+    strength, achieved = _few_digits(mechanism, strength, digits, value, goal)
     return Calibration(
         mechanism=mechanism.with_strength(strength),
         parameter=mechanism.parameter,
         value=strength,
         notion=criterion.notion,
         target=goal,
-        achieved=value(strength),
+        achieved=achieved,
         scope=criterion.scope if criterion.leaks else None,
     )
+
+
+def _few_digits(
+    mechanism: Mechanism,
+    strength: float,
+    digits: int,
+    value: Callable[[float], float],
+    goal: float,
+) -> tuple[float, float]:
+    """The strength rounded to where there is more noise, and its notion, still within the goal."""
+    less = mechanism.weaker == "larger"
+    rounding = Context(prec=digits, rounding=ROUND_FLOOR if less else ROUND_CEILING)
+    exact = strength
+    for units in range(10):  # the first one, unless the notion itself is rough at this scale
+        moved = exact * (1.0 + (-units if less else units) * 10.0 ** (1 - digits))
+        rounded = float(rounding.create_decimal_from_float(moved))
+        achieved = value(rounded)
+        if achieved <= goal:
+            return rounded, achieved
+    return exact, value(exact)
 
 
 def _search(

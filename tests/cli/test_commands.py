@@ -363,6 +363,8 @@ def test_bad_files_are_one_line(ask, tmp_path):
         assert out == ""
         assert err.count("\n") == 1
         assert words in err
+        assert "unsafe" not in err.lower(), "no advice to unpickle"
+        assert "allow_pickle" not in err
 
 
 def test_version_help_and_interruption(ask, monkeypatch):

@@ -90,10 +90,12 @@ def read_tensors(source: str | os.PathLike[str]) -> dict[str, Tensor]:
     error_type: type[Exception] = needed("safetensors", "safetensors").SafetensorError
     try:
         with path.open("rb") as file:
-            start = file.read(2)
+            start = file.read(9)
     except OSError as error:
         raise ValueError(f"cannot read weights from {path}: {error.strerror or error}") from error
-    if start[:1] == b"\x80" or start == b"PK":
+    # A safetensors file begins with the length of its header, whose first byte may be a pickle's;
+    # eight bytes on, the header begins with a brace. Nothing here unpickles, whatever it is.
+    if start[:2] == b"PK" or (start[:1] == b"\x80" and start[8:] != b"{"):
         raise ValueError(
             f"{path} is a pickle (torch.save), which could run anything: save the weights with "
             "recondite.models.save_weights or safetensors instead"
