@@ -15,6 +15,7 @@ from recondite.training.layers import Grads, LayerRule, rules_for
 from recondite.training.layers.base import quick_sizes
 from recondite.training.layers.norms import measured, quick
 from recondite.training.tape import Entry, Tape, wide
+from recondite.training.watch import Watch
 
 __all__ = ["Collector"]
 
@@ -23,7 +24,7 @@ class Collector:
     """Attaches to a model and reads what its backward passes leave on the tape.
 
     The model itself is not wrapped: its class, its ``state_dict`` and its parameters stay as they
-    are. ``detach`` removes every trace.
+    are. ``detach`` gives the layers back; what a forward pass stores is watched still.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -34,6 +35,7 @@ class Collector:
             rule.attach(self.tape, layer)
         self.dim = sum(p.numel() for p in self.parameters)
         self.attached = True
+        self._watch = Watch(model, self.rules, self.tape)
         self._stray: set[str] = set()
         self._hooks = self._watch_gradients(model)
         self._buffer: torch.Tensor | None = None
@@ -53,6 +55,7 @@ class Collector:
         """
         for layer, rule in self.rules.items():
             rule.detach(layer)
+        self._watch.storage_only()
         for hook in self._hooks:
             hook.remove()
         self.tape.clear()
@@ -82,9 +85,10 @@ class Collector:
         """Refuses a backward pass that reached weights otherwise than through their layers.
 
         Raises:
-          ValueError: Such a part of the loss (a weight used outside its layer, a penalty on weights)
-            has no per-sample gradient on the tape, and would be lost from the released one.
+          ValueError: Such a part of the loss (a weight used outside its layer, a penalty on
+            weights) is not on the tape, and would be lost from the released gradient.
         """
+        self._watch.reset()
         if not self._stray:
             return
         names, self._stray = ", ".join(sorted(self._stray)[:3]), set()

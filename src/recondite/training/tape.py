@@ -190,10 +190,7 @@ def record_detached(tape: Tape, layer: nn.Module) -> Callable[[torch.Tensor], to
         entry = tape.begin(layer, x)
         if entry is None:
             return run(x)
-        if x.requires_grad:
-            out = without_weights(x)
-        else:
-            out = _run_linked(own[0][1], run, x)
+        out = without_weights(x) if x.requires_grad else _run_linked(own[0][1], run, x)
         out.register_hook(entry.keep)  # type: ignore[no-untyped-call]  # torch gives it no types
         return out
 
@@ -209,8 +206,8 @@ class _Recorded:
     def __init__(self, layer: nn.Module, forward: Callable[[torch.Tensor], torch.Tensor]) -> None:
         self._layer, self._forward = layer, forward
 
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        return self._forward(x)
+    def __call__(self, input: torch.Tensor) -> torch.Tensor:
+        return self._forward(input)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         own = memo.get(id(self._layer))

@@ -22,7 +22,7 @@ _FAST = 64
 
 
 class Conv2dRule(LayerRule):
-    """``nn.Conv2d``. Other padding than zeros is put around the image first, and recorded with it."""
+    """``nn.Conv2d``; padding other than zeros is put around the image, and recorded with it."""
 
     def attach(self, tape: Tape, layer: nn.Module) -> None:
         """Runs the layer through the tape."""
