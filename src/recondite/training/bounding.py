@@ -27,8 +27,8 @@ __all__ = [
     "safe_factors",
 ]
 
-# Factors beyond these lose digits in single precision, or overflow with what they multiply.
-_LEAST, _MOST = 2.0**-100, 2.0**100
+# Factors beyond these lose digits in single precision, or overflow.
+_LEAST, _MOST = 2.0**-126, 2.0**126
 
 
 class Bound(ABC):

@@ -19,9 +19,9 @@ import torch
 __all__ = ["SLACK", "UNIT", "full_precision", "gram", "measured", "quick", "with_errors"]
 
 # Terms of one sum in single precision; the sums are then added in double precision.
-_BLOCK = 64
-# Squared norms from such blocks are off by less than (_BLOCK + 8)·2⁻²⁴ of their value.
-_ROUNDING = 1.0 + 2.0**-17
+_BLOCK = 32
+# Relative roundings of a squared norm and of what it bounds, beside those of its terms.
+_MORE = 8 * 2.0**-24
 # Outside these norms squares in single precision may be lost, or products overflow.
 _LEAST, _MOST = 2.0**-40, 2.0**60
 # Below this much of a squared norm a bound on its error is added to it; above, it is measured.
@@ -46,15 +46,15 @@ def quick(values: torch.Tensor) -> torch.Tensor:
         parts.append(torch.linalg.vector_norm(blocks, dim=2))
     if whole < flat.shape[1]:
         parts.append(torch.linalg.vector_norm(flat[:, whole:], dim=1, keepdim=True))
-    squared = torch.cat(parts, 1).double().square().sum(1).mul_(_ROUNDING)
+    terms = min(_BLOCK, flat.shape[1])
+    squared = torch.cat(parts, 1).double().square().sum(1).mul_(1.0 + terms * 2.0**-24 + _MORE)
     known = (squared >= _LEAST**2) & (squared <= _MOST**2)
     return squared.masked_fill_(~known, torch.nan)
 
 
 def measured(values: torch.Tensor) -> torch.Tensor:
     """Upper bounds on the squared norms of rows, in double precision, at any scale of theirs."""
-    squared = values.flatten(1).double().square().sum(1)
-    return squared.mul_(_ROUNDING)
+    return values.flatten(1).double().square().sum(1).mul_(1.0 + _MORE)
 
 
 def with_errors(
