@@ -175,7 +175,8 @@ def record_detached(tape: Tape, layer: nn.Module) -> Callable[[torch.Tensor], to
 
     def run(x: torch.Tensor) -> torch.Tensor:
         out: torch.Tensor = type(layer).forward(layer, x)
-        return out
+        # Of a view that is changed in place afterwards autograd forgets what hangs on it.
+        return out.clone() if out._is_view() else out
 
     def without_weights(x: torch.Tensor) -> torch.Tensor:
         places: dict[str, Any] = layer._parameters
