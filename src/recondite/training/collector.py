@@ -76,7 +76,7 @@ class Collector:
             return arrived
 
         return [
-            parameter.register_hook(watched(name))
+            parameter.register_hook(watched(name))  # type: ignore[no-untyped-call]
             for name, parameter in model.named_parameters()
             if parameter.requires_grad
         ]
@@ -141,12 +141,11 @@ class Collector:
 
     def _squared(self, calls: dict[nn.Module, list[Entry]]) -> torch.Tensor:
         """Squared norms, rows are samples; a sample that has none is zeroed on the tape."""
-        columns = [
-            rule.squared_norms(calls[layer][0])
-            if calls[layer][0].gradients is None
-            else quick_sizes(calls[layer][0].gradients)
-            for layer, rule in self.rules.items()
-        ]
+        columns = []
+        for layer, rule in self.rules.items():
+            entry = calls[layer][0]
+            made = entry.gradients
+            columns.append(rule.squared_norms(entry) if made is None else quick_sizes(made))
         squared = torch.stack(columns, 1)
         # One number tells whether all are known; only where it is not are they looked at.
         if math.isfinite(float(squared.sum())):

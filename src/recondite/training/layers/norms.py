@@ -42,7 +42,7 @@ def quick(values: torch.Tensor) -> torch.Tensor:
     whole = flat.shape[1] // _BLOCK * _BLOCK
     parts = []
     if whole:
-        blocks = flat[:, :whole].unflatten(1, (-1, _BLOCK))
+        blocks = flat[:, :whole].reshape(len(flat), -1, _BLOCK)
         parts.append(torch.linalg.vector_norm(blocks, dim=2))
     if whole < flat.shape[1]:
         parts.append(torch.linalg.vector_norm(flat[:, whole:], dim=1, keepdim=True))
