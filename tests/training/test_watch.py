@@ -144,6 +144,22 @@ def test_rows_that_are_not_records_are_refused(model):
     assert one_line(error)
 
 
+class Positions(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.table, self.places = nn.Embedding(9, 4), nn.Embedding(7, 4)
+
+    def forward(self, tokens):
+        return self.table(tokens) + self.places(torch.arange(tokens.shape[1])[None])
+
+
+def test_a_layer_that_is_called_once_for_the_whole_batch_is_refused():
+    model = Positions()
+    Collector(model)
+    with pytest.raises(ValueError, match="saw 1 rows where the batch has 5"):
+        model(torch.zeros(5, 7, dtype=torch.long))
+
+
 def test_attention_with_the_batch_first_is_accepted():
     model = Attention(True)
     collector = Collector(model)

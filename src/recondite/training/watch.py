@@ -130,9 +130,14 @@ class Watch:
                 "belongs to one record then"
             )
         for (layer, batch), (_, one) in zip(together, alone, strict=True):
-            fits = batch.shape[:1] == (rows,) and one.shape == (1, *batch.shape[1:])
+            name = f"{self._names[layer]} ({type(layer).__name__})"
+            if batch.shape[:1] != (rows,):
+                raise ValueError(
+                    f"layer {name} saw {len(batch) if batch.dim() else 0} rows where the batch has "
+                    f"{rows}: use the private loader, and keep the batch on the first axis"
+                )
+            fits = one.shape == (1, *batch.shape[1:])
             if not fits or not _close(batch[row], one[0]):
-                name = f"{self._names[layer]} ({type(layer).__name__})"
                 seen = "another input" if fits else f"{tuple(one.shape)} as its input's shape"
                 raise ValueError(
                     f"layer {name} has {seen} where a record is alone: keep the batch on the first "
