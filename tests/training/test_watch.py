@@ -70,6 +70,14 @@ class Storing(nn.Module):
         return self.layer(x)
 
 
+def test_a_part_that_trains_within_a_model_that_does_not_is_watched():
+    model = nn.Sequential(Storing("in place"), nn.Linear(3, 2)).eval()
+    model[0].train()
+    Collector(model)
+    with pytest.raises(ValueError, match=r"changes 0\.kept"):
+        model(torch.randn(4, 3))
+
+
 @pytest.mark.parametrize("how", ["in place", "anew", "kernel", "weight"])
 def test_what_is_stored_in_forward_is_noticed(how):
     model = nn.Sequential(Storing(how), nn.Linear(3, 2))

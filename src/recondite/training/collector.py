@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import weakref
 from collections.abc import Callable
 
 import torch
@@ -64,13 +63,11 @@ class Collector:
 
     def _watch_gradients(self, model: nn.Module) -> list[RemovableHandle]:
         """Notes every parameter to which autograd, which recorded layers keep away, finds a way."""
-        root = weakref.ref(model)
 
         def watched(name: str) -> Callable[[torch.Tensor | None], None]:
             def arrived(grad: torch.Tensor | None) -> None:  # None comes from recorded layers
-                found = root()
                 # In evaluation mode nothing is recorded, and nothing released.
-                if grad is not None and found is not None and found.training:
+                if grad is not None and any(layer.training for layer in self.rules):
                     self._stray.add(name)
 
             return arrived

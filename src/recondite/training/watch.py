@@ -41,8 +41,11 @@ class Watch:
         self._before: list[tuple[str, torch.Tensor, int]] = []
         self._values: dict[str, torch.Tensor] | None = None
         self._rows = True
+        self._inside: dict[nn.Module, list[nn.Module]] = {}
         for module in model.modules():
-            if module is model or any(part in layers for part in module.modules()):
+            trained = [part for part in module.modules() if part in layers]
+            if trained:
+                self._inside[module] = trained
                 enter, leave = _Hook(self._enter, module), _Hook(self._leave, module)
                 module.register_forward_pre_hook(enter, prepend=True, with_kwargs=True)
                 module.register_forward_hook(leave, always_call=True)
@@ -89,7 +92,9 @@ class Watch:
                 )
 
     def _training(self, module: nn.Module) -> bool:
-        return module.training and self._tape.recording and torch.is_grad_enabled()
+        if not (self._tape.recording and torch.is_grad_enabled()):
+            return False
+        return any(layer.training for layer in self._inside[module])
 
     def _check_rows(
         self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], rows: int
