@@ -9,6 +9,7 @@ import pytest
 from recondite.cli.main import run
 from recondite.federated.certificates import issue
 from recondite.federated.deployment import write_app
+from recondite.federated.policy import Policy
 from recondite.federated.settings import Settings
 
 pytest.importorskip("cryptography")
@@ -31,15 +32,18 @@ def test_certificates_name_the_hosts_and_private_keys_stay_private(tmp_path):
 
 def test_the_written_app_is_one_that_flower_accepts(tmp_path):
     from flwr.cli.config_utils import load_and_validate
+    from flwr.common.config import flatten_dict
 
     settings = Settings(defence="vmf", strength=500.0, data_dir='a "quoted" place')
     folder = write_app(tmp_path, settings)
     config, _ = load_and_validate(folder / "pyproject.toml", check_module=False)
-    read = Settings.of(config["tool"]["flwr"]["app"]["config"])
-    assert read == settings
+    run = flatten_dict(config["tool"]["flwr"]["app"]["config"])
+    assert Settings.of_server(run) == settings
+    # Nothing in it sets what is a client's own.
+    assert Policy("none").under(run) == Policy("none")
 
 
-def test_settings_of_a_node_win_over_those_of_the_server():
+def test_settings_are_typed_and_the_later_ones_win():
     mine = {"defence": "vmf", "strength": 5, "local-steps": 3.0, "something-else": 1}
     settings = Settings.of({"defence": "none", "rounds": 7}, mine)
     assert (settings.defence, settings.rounds, settings.local_steps) == ("vmf", 7, 3)

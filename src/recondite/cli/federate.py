@@ -184,12 +184,20 @@ def up(
     audit_seconds: _SECONDS = 10.0,
     wait: Annotated[float, typer.Option("--wait", help="Seconds a round waits.")] = 300.0,
     port: Annotated[int, typer.Option("--port", help="First port; 0 finds free ones.")] = 0,
+    days: Annotated[int, typer.Option("--days", help="How long certificates are valid.")] = 30,
     data_dir: _DATA_DIR = "",
     out: _OUT = Path("deployment"),
 ) -> None:
     """A deployment on loopback."""
-    from recondite.federated.deployment import Deployment, DeploymentError, write_app
+    from recondite.federated.deployment import (
+        Deployment,
+        DeploymentError,
+        Ended,
+        private_folder,
+        write_app,
+    )
     from recondite.federated.settings import Settings
+    from recondite.federated.shares import initial_model
 
     place = out.resolve()
     noisy = defence not in ("none", "clip") and not defence.endswith("-channel")
@@ -218,13 +226,20 @@ def up(
         if not settings.quiet:
             print(line, file=sys.stderr, flush=True)
 
-    ledgers = place / "ledgers"
-    app = write_app(place / "app", plan)
-    machine = Deployment(place, nodes, lambda index: {"ledger": str(ledgers)}, port=port, tell=tell)
+    initial_model(plan)  # a wrong model or data set is told before anything is started
+    private_folder(place)
+    # The policy is pinned on every node: what the server's app says of it is not read there.
+    policy = plan.policy().with_values(ledger=str(place / "ledgers")).to_config()
     try:
+        machine = Deployment(place, nodes, lambda index: policy, port=port, days=days, tell=tell)
+        _set_aside(place / "results")
+        app = write_app(place / "app", plan)
         with machine:
             for line in machine.run(app):
                 tell(line)
+    except Ended as signal:
+        print(f"recondite: ended by {signal}: nothing is left running", file=sys.stderr)
+        raise typer.Exit(128 + signal.number) from None
     except DeploymentError as error:
         print(f"recondite: {error} (logs in {out})", file=sys.stderr)
         raise typer.Exit(1) from None
@@ -232,6 +247,16 @@ def up(
         print(f"recondite: the run did not finish: see the logs in {out}", file=sys.stderr)
         raise typer.Exit(1)
     _show_deployment(place, out)
+
+
+def _set_aside(results: Path) -> None:
+    """An earlier run's results get a number: they must not pass for those of this one."""
+    if not results.exists():
+        return
+    number = 1
+    while (older := results.with_name(f"{results.name}-{number}")).exists():
+        number += 1
+    results.rename(older)
 
 
 def _show_deployment(place: Path, out: Path) -> None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from recondite.federated.ledger import ReleaseLedger
     from recondite.federated.mod import defend
     from recondite.federated.partition import dirichlet, iid
+    from recondite.federated.policy import Policy
     from recondite.federated.strategy import AuditingStrategy
     from recondite.federated.training_report import trained_with
 
@@ -26,6 +27,7 @@ _WHERE = {
     "ledger": ("ReleaseLedger",),
     "mod": ("defend",),
     "partition": ("dirichlet", "iid"),
+    "policy": ("Policy",),
     "strategy": ("AuditingStrategy",),
     "training_report": ("trained_with",),
 }
@@ -34,6 +36,7 @@ __all__ = [
     "AuditingStrategy",
     "Auditor",
     "Budget",
+    "Policy",
     "ReleaseLedger",
     "Spent",
     "defend",

@@ -25,12 +25,14 @@ class Credentials:
       certificate: The server's.
       key: The server's private key.
       nodes: Private key of every node (OpenSSH), with its public key beside it (.pub).
+      until: When both certificates expire. Keys of nodes do not.
     """
 
     authority: Path
     certificate: Path
     key: Path
     nodes: tuple[Path, ...]
+    until: datetime.datetime
 
 
 def issue(
@@ -42,11 +44,14 @@ def issue(
 ) -> Credentials:
     """Makes new keys (P-384) and certificates; the authority's own key is thrown away.
 
+    Nobody can sign a further certificate in the authority's name, not even its owner: to renew,
+    issue everything anew and take the new files to every machine.
+
     Args:
       folder: Where to write; created for its owner only.
       nodes: How many nodes.
       hosts: Names and addresses by which the server is reached.
-      days: How long certificates are valid.
+      days: How long both certificates are valid, from now.
     """
     needed("cryptography", "cryptography")
     from cryptography import x509
@@ -58,6 +63,7 @@ def issue(
         PublicFormat,
     )
 
+    _validate.at_least("days", days, 1)
     place = Path(folder)
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     root, server = (ec.generate_private_key(ec.SECP384R1()) for _ in range(2))
@@ -72,6 +78,7 @@ def issue(
         tuple(
             place / f"node-{index}.key" for index in range(_validate.at_least("nodes", nodes, 1))
         ),
+        leaf.not_valid_after_utc,
     )
     out.authority.write_bytes(own.public_bytes(Encoding.PEM))
     out.certificate.write_bytes(leaf.public_bytes(Encoding.PEM))

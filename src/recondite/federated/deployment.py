@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -20,7 +22,7 @@ from recondite.federated.certificates import Credentials, issue
 from recondite.federated.flower import QUIET, flower
 from recondite.federated.settings import Settings
 
-__all__ = ["Deployment", "DeploymentError", "write_app"]
+__all__ = ["Deployment", "DeploymentError", "Ended", "private_folder", "write_app"]
 
 _APP = '''"""The ready app of recondite, as Flower loads it."""
 
@@ -42,16 +44,32 @@ publisher = "recondite"
 serverapp = "federation.apps:server_app"
 clientapp = "federation.apps:client_app"
 
-[tool.flwr.app.config]
+[tool.flwr.app.config.server]
 """
+
+
+# A SuperLink holds a node that died for alive until two heartbeats of 30 s are missing, and
+# refuses it until then.
+_RETRIES = (5.0, 10.0, 20.0, 40.0, 60.0, 60.0)
+_SIGNALS = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
 
 
 class DeploymentError(RuntimeError):
     """A part of the federation did not start or stopped early; one line, with its log."""
 
 
+class Ended(BaseException):  # like KeyboardInterrupt, it must not be caught as an error
+    """A signal asked this process to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
 def write_app(folder: str | os.PathLike[str], settings: Settings) -> Path:
-    """Writes the ready app as a Flower project with these settings."""
+    """Writes the ready app as a Flower project; the settings are the server's."""
     place = Path(folder)
     package = place / "federation"
     package.mkdir(parents=True, exist_ok=True)
@@ -72,13 +90,16 @@ def _toml(value: Any) -> str:
 class Deployment:
     """The processes of a federation on loopback, with TLS and node authentication.
 
-    Every process is ours and is ended by its id. Nothing listens beyond 127.0.0.1.
+    Every process is ours and is ended by its id. Nothing listens beyond 127.0.0.1. Inside a
+    ``with`` statement SIGINT, SIGTERM and SIGHUP end everything that was started. The folder and
+    what is written to it can be read by their owner only, and it serves one deployment at a time.
 
     Attributes:
       folder: For keys, certificates, logs, Flower's own files and the app.
       nodes: SuperNodes.
-      node_config: Settings of each node, beside its partition.
+      node_config: What is pinned on each node, beside its partition.
       port: First of the ports used; 0 finds free ones.
+      days: How long the certificates are valid.
       tell: Called with one line whenever something happens.
     """
 
@@ -86,17 +107,25 @@ class Deployment:
     nodes: int
     node_config: Callable[[int], Mapping[str, Any]] = lambda index: {}
     port: int = 0
+    days: int = 30
     tell: Callable[[str], None] = lambda line: None
     processes: dict[str, subprocess.Popen[Any]] = field(default_factory=dict)
+    _held: bool = field(default=False, init=False)
+    _pending: int | None = field(default=None, init=False)
+    _handlers: dict[int, Any] = field(default_factory=dict, init=False)
+    _revived: dict[int, tuple[int, float]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         flower()
         _validate.at_least("nodes", self.nodes, 1)
         self.folder = Path(self.folder).resolve()
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(self.folder)
+        self._lock: int | None = _locked(self.folder)
         count = self.nodes + 1
         self.ports = [self.port + i for i in range(count)] if self.port else _free_ports(count)
-        self.credentials: Credentials = issue(self.folder / "keys", self.nodes)
+        self.credentials: Credentials = issue(self.folder / "keys", self.nodes, days=self.days)
+        for older in self.folder.glob("superlink.db*"):
+            older.chmod(0o600)
         home = self.folder / "flower"
         home.mkdir(exist_ok=True)
         (home / "config.toml").write_text(
@@ -143,6 +172,7 @@ class Deployment:
         )
         self._await_port(self.ports[0], "superlink", wait)
         self.tell(f"SuperLink at {self.address}, TLS, nodes authenticated by their keys")
+        self.tell(f"certificates are valid for {self.days} days, until {keys.until:%Y-%m-%d}")
 
     def register(self) -> None:
         """Tells the SuperLink the public keys of the nodes: others are refused."""
@@ -153,10 +183,12 @@ class Deployment:
                 raise DeploymentError(f"a node's key was not accepted: {_last_line(done)}")
 
     def start_node(self, index: int) -> None:
-        """Starts one SuperNode."""
+        """Starts one SuperNode, with what is pinned on it in a file of its own."""
         keys = self.credentials
         config = {**self.node_config(index), "partition-id": index, "num-partitions": self.nodes}
-        text = " ".join(f"{key}={_toml(value)}" for key, value in config.items())
+        pinned = self.folder / f"node-{index}.toml"
+        pinned.write_text("".join(f"{key} = {_toml(value)}\n" for key, value in config.items()))
+        pinned.chmod(0o600)
         self._spawn(
             f"node-{index}",
             "flower-supernode",
@@ -164,7 +196,7 @@ class Deployment:
             *("--auth-supernode-private-key", str(keys.nodes[index])),
             *("--host", "127.0.0.1", "--port", str(self.ports[index + 1])),
             *("--ssl-certfile", str(keys.certificate), "--ssl-keyfile", str(keys.key)),
-            *("--ssl-ca-certfile", str(keys.authority), "--node-config", text),
+            *("--ssl-ca-certfile", str(keys.authority), "--node-config", str(pinned)),
         )
         self.tell(f"SuperNode {index} started")
 
@@ -182,19 +214,27 @@ class Deployment:
     def run(self, app: Path) -> Iterator[str]:
         """Runs an app and yields its log, line by line; ends when the run does."""
         command = [_program("flwr"), "run", str(app), "here", "--stream"]
-        process = subprocess.Popen(
-            command,
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-        self.processes["run"] = process
-        assert process.stdout is not None
-        for line in process.stdout:
-            yield line.rstrip("\n")
+        with self._undisturbed():
+            process = subprocess.Popen(
+                command,
+                env=self.environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                start_new_session=True,
+            )
+            self.processes["run"] = process
+        lines: queue.Queue[str | None] = queue.Queue()
+        threading.Thread(target=_forward, args=(process.stdout, lines), daemon=True).start()
+        while True:
+            # Looked after every second: a run that waits for a dead process says nothing.
+            with contextlib.suppress(queue.Empty):
+                line = lines.get(timeout=1.0)
+                if line is None:
+                    break
+                yield line
             self.check_alive()
+            self.revive()
         if process.wait():
             raise DeploymentError(f"flwr run ended with code {process.returncode}")
 
@@ -204,6 +244,24 @@ class Deployment:
         if server is not None and server.poll() is not None:
             raise DeploymentError(f"superlink stopped with code {server.returncode}")
 
+    def revive(self) -> None:
+        """Starts SuperNodes again that stopped, until the SuperLink accepts them."""
+        for index in range(self.nodes):
+            process = self.processes.get(f"node-{index}")
+            if process is None or process.poll() is None:
+                continue
+            tries, due = self._revived.get(index, (0, 0.0))
+            if tries >= len(_RETRIES):
+                continue
+            if not due:
+                self._revived[index] = (tries, time.monotonic() + _RETRIES[tries])
+                what = f"SuperNode {index} stopped with code {process.returncode}"
+                self.tell(f"{what}: starting it again in {_RETRIES[tries]:g} s")
+            elif time.monotonic() >= due:
+                _signal(process, signal.SIGKILL)  # children that outlived it
+                self._revived[index] = (tries + 1, 0.0)
+                self.start_node(index)
+
     def kill(self, name: str) -> None:
         """Ends one process and its children at once, as a crash would."""
         process = self.processes.pop(name)
@@ -212,6 +270,7 @@ class Deployment:
 
     def stop(self, grace: float = 10.0) -> None:
         """Ends everything: asks first, insists after ``grace`` seconds."""
+        self._held = True  # a second signal must not leave half of them behind
         for process in self.processes.values():
             _signal(process, signal.SIGTERM)
         deadline = time.monotonic() + grace
@@ -222,6 +281,12 @@ class Deployment:
             _signal(process, signal.SIGKILL)
             process.wait()
         self.processes.clear()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        self._handlers.clear()
 
     def log_of(self, name: str) -> str:
         """What a process said."""
@@ -230,6 +295,7 @@ class Deployment:
 
     def __enter__(self) -> Deployment:
         try:
+            self._listen()
             self.start()
         except BaseException:  # Ctrl-C too: what was started must not stay behind
             self.stop()
@@ -239,8 +305,36 @@ class Deployment:
     def __exit__(self, *error: object) -> None:
         self.stop()
 
+    def _listen(self) -> None:
+        """Signals that end this process raise, so that what was started is stopped first."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for number in _SIGNALS:
+            # One that is ignored stays so: that is what nohup is for.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._handlers[number] = signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, frame: Any) -> None:
+        del frame
+        if self._held:
+            self._pending = number
+            return
+        raise KeyboardInterrupt if number == signal.SIGINT else Ended(number)
+
+    @contextlib.contextmanager
+    def _undisturbed(self) -> Iterator[None]:
+        """A signal waits until a process that is being started is known."""
+        self._held = True
+        try:
+            yield
+        finally:
+            self._held = False
+        if self._pending is not None:
+            number, self._pending = self._pending, None
+            self._on_signal(number, None)
+
     def _spawn(self, name: str, program: str, *arguments: str) -> None:
-        with (self.folder / f"{name}.log").open("ab") as log:
+        with self._undisturbed(), (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
                 [_program(program), *arguments],
                 env=self.environment,
@@ -249,6 +343,7 @@ class Deployment:
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
+                umask=0o077,  # Flower's database holds what clients sent
             )
 
     def _await_port(self, port: int, name: str, wait: float) -> None:
@@ -260,6 +355,34 @@ class Deployment:
                 return
             time.sleep(0.2)
         raise DeploymentError(f"{name} did not start: see {self.folder / (name + '.log')}")
+
+
+def private_folder(folder: Path) -> Path:
+    """Makes a folder that its owner only can read, also where it was there before."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    return folder
+
+
+def _locked(folder: Path) -> int | None:
+    """Holds a folder for one deployment at a time; the lock ends with the process."""
+    if os.name != "posix":
+        return None
+    import fcntl
+
+    descriptor = os.open(folder / ".lock", os.O_WRONLY | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise ValueError(f"{folder} is used by another deployment: choose another") from None
+    return descriptor
+
+
+def _forward(stream: Any, lines: queue.Queue[str | None]) -> None:
+    for line in stream:
+        lines.put(line.rstrip("\n"))
+    lines.put(None)
 
 
 def _program(name: str) -> str:

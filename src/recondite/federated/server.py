@@ -16,7 +16,8 @@ from recondite.federated.cost import Spent, spent
 from recondite.federated.evidence import Originals
 from recondite.federated.flower import flower
 from recondite.federated.ledger import ReleaseLedger
-from recondite.federated.settings import CHANNELS, Settings
+from recondite.federated.policy import CHANNELS
+from recondite.federated.settings import Settings
 from recondite.federated.shares import held_out_set, initial_model
 from recondite.federated.strategy import AuditingStrategy
 from recondite.models import count_parameters, save_weights
@@ -35,6 +36,7 @@ def federate(
     *,
     study: str = "federated",
     progress: Callable[[Row], None] | None = None,
+    plan: int | None = None,
 ) -> tuple[Any, list[Row]]:
     """Trains over a Flower grid.
 
@@ -43,6 +45,7 @@ def federate(
       settings: The federation. ``out`` receives rounds.csv, weights and the auditor's evidence.
       study: Name of the run in the report.
       progress: Called with each round's row.
+      plan: Which of the policies of a simulation's client app this federation is of.
 
     Returns:
       The trained model and one row a round: accuracy, loss, what one client released at most, and
@@ -75,7 +78,7 @@ def federate(
             progress(row)
         return app.MetricRecord(scores)
 
-    config = app.ConfigRecord(_sent(settings))
+    config = app.ConfigRecord(settings.asked() | ({} if plan is None else {"plan": plan}))
     initial = app.ArrayRecord(model.state_dict())
     strategy.start(
         grid,
@@ -106,20 +109,6 @@ def read_truth(folder: str | os.PathLike[str], number: int, node: str) -> Origin
     with np.load(path, allow_pickle=False) as found:
         images, labels = torch.from_numpy(found["images"]), torch.from_numpy(found["labels"])
     return images.flatten(0, 1), labels.flatten()
-
-
-def _sent(settings: Settings) -> dict[str, Any]:
-    """The settings that clients need, as a configuration that goes with every message."""
-    own = (
-        "out",
-        "audit-every",
-        "audit-clients",
-        "audit-seconds",
-        "attack",
-        "attack-steps",
-        "rounds",
-    )
-    return {key: value for key, value in settings.to_config().items() if key not in own}
 
 
 def _audited(strategy: Any, model: Any, held_out: Any, settings: Settings, study: str) -> Any:
