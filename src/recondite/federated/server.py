@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -12,14 +13,18 @@ from typing import Any
 import numpy as np
 import torch
 
+from recondite.federated.checks import Limits
 from recondite.federated.cost import Spent, spent
 from recondite.federated.evidence import Originals
 from recondite.federated.flower import flower
 from recondite.federated.ledger import ReleaseLedger
 from recondite.federated.policy import CHANNELS
+from recondite.federated.screening import ScreeningStrategy
 from recondite.federated.settings import Settings
 from recondite.federated.shares import held_out_set, initial_model
 from recondite.federated.strategy import AuditingStrategy
+from recondite.federated.waiting import BoundedFedAvg
+from recondite.mechanisms.registry import mechanisms
 from recondite.models import count_parameters, save_weights
 from recondite.training.record import machine, write_json
 from recondite.training.trainer import evaluate
@@ -51,19 +56,17 @@ def federate(
       The trained model and one row a round: accuracy, loss, what one client released at most, and
       what the auditor rebuilt at best.
     """
-    app, strategies = flower(), flower("flwr.serverapp.strategy")
+    app = flower()
     model, held_out = initial_model(settings), held_out_set(settings)
-    asked = max(1, round(settings.fraction * settings.clients))
-    strategy: Any = strategies.FedAvg(
-        fraction_train=settings.fraction,
-        fraction_evaluate=0.0,
-        min_train_nodes=asked,
-        min_available_nodes=settings.clients,
-    )
+    average = BoundedFedAvg(settings.clients, fraction=settings.fraction, wait=settings.wait)
+    limits = Limits(settings.max_weight, _largest(settings, count_parameters(model)))
     auditor = None
+    strategy: Any
     if settings.audit_every:
-        strategy = _audited(strategy, model, held_out, settings, study)
+        strategy = _audited(average, limits, model, held_out, settings, study)
         auditor = strategy.auditor
+    else:
+        strategy = ScreeningStrategy(average, limits=limits)
     rows: list[Row] = []
 
     def evaluated(number: int, arrays: Any) -> Any:
@@ -111,10 +114,31 @@ def read_truth(folder: str | os.PathLike[str], number: int, node: str) -> Origin
     return images.flatten(0, 1), labels.flatten()
 
 
-def _audited(strategy: Any, model: Any, held_out: Any, settings: Settings, study: str) -> Any:
+def _largest(settings: Settings, parameters: int) -> float | None:
+    """The largest update that the defence the server expects can release, if it says."""
+    if settings.max_update > 0:
+        return settings.max_update
+    if settings.level != "client" and settings.defence != "clip":
+        return None
+    parameter = "" if settings.mechanism() is None else mechanisms()[settings.defence].parameter
+    if settings.defence == "clip" or parameter == "kappa":
+        most = 1.0
+    elif parameter == "noise_multiplier":
+        # The norm of the noise is beyond this with probability below exp(-32).
+        most = 1.0 + settings.strength * (math.sqrt(parameters) + 8.0)
+    else:
+        return None
+    # Weights are rounded to their type on the way: a hundredth more.
+    return 1.01 * settings.max_norm * most
+
+
+def _audited(
+    strategy: Any, limits: Limits, model: Any, held_out: Any, settings: Settings, study: str
+) -> Any:
     truth = settings.truth
     return AuditingStrategy(
         strategy,
+        limits=limits,
         every=settings.audit_every,
         clients=settings.audit_clients,
         seed=settings.seed_or_none,
