@@ -1,5 +1,6 @@
 """Keys, certificates, the app as a Flower project, and the command line; no process started."""
 
+import datetime
 import os
 import subprocess
 import sys
@@ -28,6 +29,19 @@ def test_certificates_name_the_hosts_and_private_keys_stay_private(tmp_path):
     for path in (found.key, *found.nodes):
         assert path.stat().st_mode & 0o077 == 0
     assert len({path.with_suffix(".pub").read_bytes() for path in found.nodes}) == 2
+
+
+@pytest.mark.parametrize("days", [1, 30, 400])
+def test_certificates_say_how_long_they_are_valid(tmp_path, days):
+    from cryptography import x509
+
+    found = issue(tmp_path, 1, days=days)
+    for path in (found.certificate, found.authority):
+        one = x509.load_pem_x509_certificate(path.read_bytes())
+        assert abs((one.not_valid_after_utc - found.until).total_seconds()) <= 2
+    left = found.until - datetime.datetime.now(datetime.timezone.utc)
+    assert abs(left - datetime.timedelta(days=days)) < datetime.timedelta(minutes=5)
+    assert not list(tmp_path.glob("ca*key*")), "the authority's key is nowhere"
 
 
 def test_the_written_app_is_one_that_flower_accepts(tmp_path):

@@ -20,6 +20,7 @@ from typing import Any
 from recondite import _validate
 from recondite.federated.certificates import Credentials, issue
 from recondite.federated.flower import QUIET, flower
+from recondite.federated.processes import descendants, end, signal_group
 from recondite.federated.settings import Settings
 
 __all__ = ["Deployment", "DeploymentError", "Ended", "private_folder", "write_app"]
@@ -258,28 +259,32 @@ class Deployment:
                 what = f"SuperNode {index} stopped with code {process.returncode}"
                 self.tell(f"{what}: starting it again in {_RETRIES[tries]:g} s")
             elif time.monotonic() >= due:
-                _signal(process, signal.SIGKILL)  # children that outlived it
+                signal_group(process, signal.SIGKILL)  # children that outlived it
                 self._revived[index] = (tries + 1, 0.0)
                 self.start_node(index)
 
     def kill(self, name: str) -> None:
         """Ends one process and its children at once, as a crash would."""
         process = self.processes.pop(name)
-        _signal(process, signal.SIGKILL)
+        below = descendants([process.pid])
+        signal_group(process, signal.SIGKILL)
         process.wait()
+        end(below, 0.0)
 
     def stop(self, grace: float = 10.0) -> None:
         """Ends everything: asks first, insists after ``grace`` seconds."""
         self._held = True  # a second signal must not leave half of them behind
+        below = descendants(process.pid for process in self.processes.values())
         for process in self.processes.values():
-            _signal(process, signal.SIGTERM)
+            signal_group(process, signal.SIGTERM)
         deadline = time.monotonic() + grace
         for process in self.processes.values():
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(max(0.1, deadline - time.monotonic()))
             # Children of a SuperNode may outlive it: the whole group goes.
-            _signal(process, signal.SIGKILL)
+            signal_group(process, signal.SIGKILL)
             process.wait()
+        end(below | descendants(below), deadline)
         self.processes.clear()
         if self._lock is not None:
             os.close(self._lock)
@@ -401,11 +406,6 @@ def _free_ports(count: int) -> list[int]:
     for one in held:
         one.close()
     return ports
-
-
-def _signal(process: subprocess.Popen[bytes], number: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)
 
 
 def _last_line(done: subprocess.CompletedProcess[str]) -> str:
