@@ -52,7 +52,8 @@ class BoundedFedAvg(FedAvg):
                 "there: it goes on with them",
             )
         self.min_train_nodes = max(1, round(self.fraction_train * len(there)))
-        return super().configure_train(server_round, arrays, config, _Fixed(there))
+        fixed: Any = _Fixed(there)
+        return super().configure_train(server_round, arrays, config, fixed)
 
     def _there(self, grid: Any, wanted: int) -> list[int]:
         deadline = time.monotonic() + self.wait
