@@ -100,7 +100,7 @@ def test_a_deployment_on_loopback(tmp_path):
         for line in (tmp_path / "out" / "results" / "records.jsonl").read_text().splitlines()
     ]
     assert rows[-1]["ground_truth"] is False
-    left = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=False)
+    left = subprocess.run(["ps", "-ewwo", "args"], capture_output=True, text=True, check=False)
     assert str(tmp_path) not in left.stdout, "nothing is left running"
 
 
@@ -140,7 +140,7 @@ def test_a_signal_leaves_nothing_running(tmp_path, name):
     process.send_signal(number)
     assert process.wait(60) == 128 + number
     assert f"ended by {name}" in (tmp_path / "told").read_text()
-    left = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=False)
+    left = subprocess.run(["ps", "-ewwo", "args"], capture_output=True, text=True, check=False)
     assert str(tmp_path / "out") not in left.stdout
 
 
@@ -150,7 +150,7 @@ def test_a_killed_node_holds_nothing_up_and_comes_back(tmp_path):
     try:
         until(process, lambda: lines_of(tmp_path / "out", 1))
         table = subprocess.run(
-            ["ps", "-eo", "pid,args"], capture_output=True, text=True, check=True
+            ["ps", "-ewwo", "pid,args"], capture_output=True, text=True, check=True
         )
         (node,) = [
             int(line.split()[0])

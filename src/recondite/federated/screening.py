@@ -25,10 +25,12 @@ class ScreeningStrategy(Strategy):
     Args:
       strategy: The strategy; every call goes through to it.
       limits: Of weights and updates; by default :class:`Limits`, where all replies weigh alike.
+      done: Rounds that an earlier server finished: numbers go on from there.
     """
 
-    def __init__(self, strategy: Strategy, *, limits: Limits | None = None) -> None:
+    def __init__(self, strategy: Strategy, *, limits: Limits | None = None, done: int = 0) -> None:
         self.strategy = strategy
+        self.done = done
         self.limits = limits or Limits()
         self.excluded: dict[int, int] = {}
         self._sent: dict[int, Any] = {}
@@ -42,7 +44,8 @@ class ScreeningStrategy(Strategy):
         self, server_round: int, arrays: Any, config: Any, grid: Any
     ) -> Iterable[Any]:
         """The wrapped strategy's messages, remembered until their replies come."""
-        messages = list(self.strategy.configure_train(server_round, arrays, config, grid))
+        number = server_round + self.done
+        messages = list(self.strategy.configure_train(number, arrays, config, grid))
         self._sent = {}
         for message in messages:
             records = message.content.array_records
@@ -52,6 +55,7 @@ class ScreeningStrategy(Strategy):
 
     def aggregate_train(self, server_round: int, replies: Iterable[Any]) -> Any:
         """Screens the replies and lets the strategy aggregate the others."""
+        server_round += self.done
         sent = self._sent_arrays()
         key = getattr(self.strategy, "weighted_by_key", "num-examples")
         good, bad = screened(
@@ -71,11 +75,11 @@ class ScreeningStrategy(Strategy):
         self, server_round: int, arrays: Any, config: Any, grid: Any
     ) -> Iterable[Any]:
         """The wrapped strategy's."""
-        return self.strategy.configure_evaluate(server_round, arrays, config, grid)
+        return self.strategy.configure_evaluate(server_round + self.done, arrays, config, grid)
 
     def aggregate_evaluate(self, server_round: int, replies: Iterable[Any]) -> Any:
         """The wrapped strategy's; nothing but errors leaves a defended client."""
-        return self.strategy.aggregate_evaluate(server_round, replies)
+        return self.strategy.aggregate_evaluate(server_round + self.done, replies)
 
     def summary(self) -> None:
         """The wrapped strategy's, and the limits."""

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from recondite.federated.checkpoint import Checkpoint
 from recondite.federated.checks import Limits
 from recondite.federated.cost import Spent, spent
 from recondite.federated.evidence import Originals
@@ -58,22 +59,29 @@ def federate(
     """
     app = flower()
     model, held_out = initial_model(settings), held_out_set(settings)
+    point = _checkpoint(settings, model)
+    done = 0 if point is None else point.done
     average = BoundedFedAvg(settings.clients, fraction=settings.fraction, wait=settings.wait)
     limits = Limits(settings.max_weight, _largest(settings, count_parameters(model)))
     auditor = None
     strategy: Any
     if settings.audit_every:
-        strategy = _audited(average, limits, model, held_out, settings, study)
+        strategy = _audited(average, limits, done, model, held_out, settings, study)
         auditor = strategy.auditor
     else:
-        strategy = ScreeningStrategy(average, limits=limits)
-    rows: list[Row] = []
+        strategy = ScreeningStrategy(average, limits=limits, done=done)
+    rows: list[Row] = [] if point is None else list(point.rows)
 
     def evaluated(number: int, arrays: Any) -> Any:
+        if rows and number == 0:
+            return None  # where the server before this one stopped
+        number += done
         _load(model, arrays)
         scores = evaluate(model, held_out)
         row = _round(settings, number, scores)
         rows.append(row)
+        if point is not None:
+            point.write(settings, model, number, row)
         if auditor is not None:
             utility = {"test_accuracy": scores["accuracy"], "test_loss": scores["loss"]}
             auditor.note_utility(number, utility)
@@ -81,12 +89,14 @@ def federate(
             progress(row)
         return app.MetricRecord(scores)
 
-    config = app.ConfigRecord(settings.asked() | ({} if plan is None else {"plan": plan}))
+    named = {} if point is None else {"federation": point.federation}
+    chosen = {} if plan is None else {"plan": plan}
+    config = app.ConfigRecord({**settings.asked(), **named, **chosen})
     initial = app.ArrayRecord(model.state_dict())
     strategy.start(
         grid,
         initial,
-        num_rounds=settings.rounds,
+        num_rounds=settings.rounds - done,
         timeout=settings.wait,
         train_config=config,
         evaluate_fn=evaluated,
@@ -95,7 +105,17 @@ def federate(
         _add_reconstructions(rows, strategy.finish())
     if settings.out:
         _write(Path(settings.out), settings, rows, model, study)
+    if point is not None:
+        point.finish()
     return model, rows
+
+
+def _checkpoint(settings: Settings, model: Any) -> Checkpoint | None:
+    """Where the rounds are written to after each; None without a folder for results."""
+    if not settings.out:
+        return None
+    folder = Path(settings.out)
+    return Checkpoint.resumed(folder, settings, model) if settings.resume else Checkpoint(folder)
 
 
 def ledgers(folder: str | os.PathLike[str]) -> list[Spent]:
@@ -133,12 +153,19 @@ def _largest(settings: Settings, parameters: int) -> float | None:
 
 
 def _audited(
-    strategy: Any, limits: Limits, model: Any, held_out: Any, settings: Settings, study: str
+    strategy: Any,
+    limits: Limits,
+    done: int,
+    model: Any,
+    held_out: Any,
+    settings: Settings,
+    study: str,
 ) -> Any:
     truth = settings.truth
     return AuditingStrategy(
         strategy,
         limits=limits,
+        done=done,
         every=settings.audit_every,
         clients=settings.audit_clients,
         seed=settings.seed_or_none,

@@ -35,6 +35,7 @@ class Settings(Policy):
       wait: Seconds a round waits for its clients to connect, and then for their replies.
       max_weight: The most that a reply counts in the average, whatever number of examples the
         client says it has; 1 weighs all alike.
+      resume: 1 goes on from the checkpoint in ``out`` that a killed server left there.
       max_update: The largest norm of an update that is averaged; 0 for one that follows from the
         defence.
     """
@@ -51,6 +52,7 @@ class Settings(Policy):
     wait: float = 600.0
     max_weight: float = 1.0
     max_update: float = 0.0
+    resume: int = 0
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -36,6 +36,7 @@ class AuditingStrategy(ScreeningStrategy):
       limit: Seconds a round may be slowed.
       seed: Decides which clients, for repeatable simulations.
       limits: How much one client may change the average; by default all replies weigh alike.
+      done: Rounds that an earlier server finished: numbers go on from there.
       auditor: An :class:`Auditor`; or give its arguments here.
       **options: Of the auditor, such as ``model``, ``shape``, ``learning_rate``, ``attack``,
         ``time_limit`` and ``out``.
@@ -50,10 +51,11 @@ class AuditingStrategy(ScreeningStrategy):
         limit: float = 0.5,
         seed: int | None = None,
         limits: Limits | None = None,
+        done: int = 0,
         auditor: Auditor | None = None,
         **options: Any,
     ) -> None:
-        super().__init__(strategy, limits=limits)
+        super().__init__(strategy, limits=limits, done=done)
         self.every = _validate.at_least("every", every, 1)
         self.clients = _validate.at_least("clients", clients, 1)
         self.limit = _validate.positive("limit", limit)

@@ -35,6 +35,7 @@ class BoundedFedAvg(FedAvg):
         )
         self.clients = _validate.at_least("clients", clients, 1)
         self.wait = _validate.positive("wait", wait)
+        self._begun = False
 
     def configure_train(
         self, server_round: int, arrays: Any, config: Any, grid: Any
@@ -44,7 +45,8 @@ class BoundedFedAvg(FedAvg):
         Raises:
           RuntimeError: There is none within the time.
         """
-        there = self._there(grid, self.clients if server_round == 1 else 1)
+        there = self._there(grid, 1 if self._begun else self.clients)
+        self._begun = True
         if len(there) < self.clients:
             log(
                 logging.WARNING,
