@@ -167,6 +167,28 @@ def test_a_killed_node_holds_nothing_up_and_comes_back(tmp_path):
         process.wait(60)
 
 
+def test_a_killed_server_goes_on_and_no_round_is_spent_twice(tmp_path):
+    process = started(tmp_path, "--rounds", "3", "--nodes", "2")
+    out = tmp_path / "out"
+    until(process, lambda: len(lines_of(out, 0)) >= 2 or len(lines_of(out, 1)) >= 2)
+    listed = ["ps", "-ewwo", "pid,args"]
+    table = subprocess.run(listed, capture_output=True, text=True, check=True)
+    (server,) = [
+        int(line.split()[0])
+        for line in table.stdout.splitlines()
+        if "flower-superlink" in line and str(out / "keys" / "server.pem") in line
+    ]
+    os.kill(server, signal.SIGKILL)
+    assert process.wait(120) == 1
+    assert "--resume goes on" in (tmp_path / "told").read_text()
+    again = started(tmp_path, "--rounds", "3", "--nodes", "2", "--resume")
+    assert again.wait(500) == 0, (tmp_path / "told").read_text()
+    for client in (0, 1):
+        numbers = [line["round"] for line in lines_of(out, client)]
+        assert numbers == sorted(set(numbers)), "each round once"
+        assert numbers[-1] == 3
+
+
 # Whatever the tests were started with, the command hears these signals.
 HEARING = """
 import signal

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from recondite.cli.main import run
-from recondite.federated.certificates import issue
+from recondite.federated.certificates import issue, kept
 from recondite.federated.deployment import write_app
 from recondite.federated.policy import Policy
 from recondite.federated.settings import Settings
@@ -42,6 +42,9 @@ def test_certificates_say_how_long_they_are_valid(tmp_path, days):
     left = found.until - datetime.datetime.now(datetime.timezone.utc)
     assert abs(left - datetime.timedelta(days=days)) < datetime.timedelta(minutes=5)
     assert not list(tmp_path.glob("ca*key*")), "the authority's key is nowhere"
+    assert kept(tmp_path, 1) == found
+    with pytest.raises(ValueError, match=r"node-1\.key is missing"):
+        kept(tmp_path, 2)
 
 
 def test_the_written_app_is_one_that_flower_accepts(tmp_path):

@@ -185,10 +185,14 @@ def up(
     wait: Annotated[float, typer.Option("--wait", help="Seconds a round waits.")] = 300.0,
     port: Annotated[int, typer.Option("--port", help="First port; 0 finds free ones.")] = 0,
     days: Annotated[int, typer.Option("--days", help="How long certificates are valid.")] = 30,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on where a server in --out was killed.")
+    ] = False,
     data_dir: _DATA_DIR = "",
     out: _OUT = Path("deployment"),
 ) -> None:
     """A deployment on loopback."""
+    from recondite.federated.checkpoint import Checkpoint
     from recondite.federated.deployment import (
         Deployment,
         DeploymentError,
@@ -220,19 +224,26 @@ def up(
         wait=wait,
         data_dir=str(Path(found).resolve()) if found else "",
         out=str(place / "results"),
+        resume=int(resume),
     )
 
     def tell(line: str) -> None:
         if not settings.quiet:
             print(line, file=sys.stderr, flush=True)
 
-    initial_model(plan)  # a wrong model or data set is told before anything is started
+    # A wrong model, data set or checkpoint is told before anything is started.
+    model_there = initial_model(plan)
+    if resume:
+        Checkpoint.resumed(place / "results", plan, model_there)
     private_folder(place)
     # The policy is pinned on every node: what the server's app says of it is not read there.
     policy = plan.policy().with_values(ledger=str(place / "ledgers")).to_config()
     try:
-        machine = Deployment(place, nodes, lambda index: policy, port=port, days=days, tell=tell)
-        _set_aside(place / "results")
+        machine = Deployment(
+            place, nodes, lambda index: policy, port=port, days=days, keep=resume, tell=tell
+        )
+        if not resume:
+            _set_aside(place / "results")
         app = write_app(place / "app", plan)
         with machine:
             for line in machine.run(app):
@@ -241,10 +252,11 @@ def up(
         print(f"recondite: ended by {signal}: nothing is left running", file=sys.stderr)
         raise typer.Exit(128 + signal.number) from None
     except DeploymentError as error:
-        print(f"recondite: {error} (logs in {out})", file=sys.stderr)
+        print(f"recondite: {error} (logs in {out}; --resume goes on)", file=sys.stderr)
         raise typer.Exit(1) from None
     if not (place / "results" / "rounds.csv").exists():
-        print(f"recondite: the run did not finish: see the logs in {out}", file=sys.stderr)
+        where = f"see the logs in {out}, and go on with --resume"
+        print(f"recondite: the run did not finish: {where}", file=sys.stderr)
         raise typer.Exit(1)
     _show_deployment(place, out)
 

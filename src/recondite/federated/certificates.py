@@ -13,7 +13,7 @@ from typing import Any
 from recondite import _validate
 from recondite.data.records import needed
 
-__all__ = ["Credentials", "issue"]
+__all__ = ["Credentials", "issue", "kept"]
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,27 @@ def issue(
         public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
         path.with_suffix(".pub").write_bytes(public + b"\n")
     return out
+
+
+def kept(folder: str | os.PathLike[str], nodes: int) -> Credentials:
+    """The files of an earlier :func:`issue`, for nodes that have to stay who they were.
+
+    Raises:
+      ValueError: Some are missing, or the certificates have expired.
+    """
+    needed("cryptography", "cryptography")
+    from cryptography import x509
+
+    place = Path(folder)
+    keys = tuple(place / f"node-{index}.key" for index in range(nodes))
+    files = (place / "ca.pem", place / "server.pem", place / "server.key")
+    missing = [path for path in (*files, *keys) if not path.exists()]
+    if missing:
+        raise ValueError(f"{missing[0]} is missing: these nodes have no keys from an earlier run")
+    until = x509.load_pem_x509_certificate(files[1].read_bytes()).not_valid_after_utc
+    if until <= datetime.datetime.now(datetime.timezone.utc):
+        raise ValueError(f"the certificates in {place} expired on {until:%Y-%m-%d}: issue new ones")
+    return Credentials(*files, keys, until)
 
 
 def _certificate(name: str, key: Any, signer: Any, days: int, extensions: list[Any]) -> Any:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from recondite import _validate
-from recondite.federated.certificates import Credentials, issue
+from recondite.federated.certificates import Credentials, issue, kept
 from recondite.federated.flower import QUIET, flower
 from recondite.federated.processes import descendants, end, signal_group
 from recondite.federated.settings import Settings
@@ -101,6 +101,8 @@ class Deployment:
       node_config: What is pinned on each node, beside its partition.
       port: First of the ports used; 0 finds free ones.
       days: How long the certificates are valid.
+      keep: Whether nodes keep the keys of an earlier deployment in this folder, and so stay the
+        clients that its ledgers know.
       tell: Called with one line whenever something happens.
     """
 
@@ -109,6 +111,7 @@ class Deployment:
     node_config: Callable[[int], Mapping[str, Any]] = lambda index: {}
     port: int = 0
     days: int = 30
+    keep: bool = False
     tell: Callable[[str], None] = lambda line: None
     processes: dict[str, subprocess.Popen[Any]] = field(default_factory=dict)
     _held: bool = field(default=False, init=False)
@@ -124,7 +127,10 @@ class Deployment:
         self._lock: int | None = _locked(self.folder)
         count = self.nodes + 1
         self.ports = [self.port + i for i in range(count)] if self.port else _free_ports(count)
-        self.credentials: Credentials = issue(self.folder / "keys", self.nodes, days=self.days)
+        keys = self.folder / "keys"
+        self.credentials: Credentials = (
+            kept(keys, self.nodes) if self.keep else issue(keys, self.nodes, days=self.days)
+        )
         for older in self.folder.glob("superlink.db*"):
             older.chmod(0o600)
         home = self.folder / "flower"
@@ -173,14 +179,15 @@ class Deployment:
         )
         self._await_port(self.ports[0], "superlink", wait)
         self.tell(f"SuperLink at {self.address}, TLS, nodes authenticated by their keys")
-        self.tell(f"certificates are valid for {self.days} days, until {keys.until:%Y-%m-%d}")
+        self.tell(f"certificates are valid until {keys.until:%Y-%m-%d} (--days)")
 
     def register(self) -> None:
         """Tells the SuperLink the public keys of the nodes: others are refused."""
         for path in self.credentials.nodes:
             public = str(path.with_suffix(".pub"))
             done = self.flwr("supernode", "register", public, "here")
-            if done.returncode:
+            known = self.keep and "already in use" in done.stdout + done.stderr
+            if done.returncode and not known:
                 raise DeploymentError(f"a node's key was not accepted: {_last_line(done)}")
 
     def start_node(self, index: int) -> None:

@@ -18,7 +18,8 @@ from recondite.mechanisms.registry import mechanisms
 __all__ = ["ASKED", "CHANNELS", "Policy", "typed_values"]
 
 CHANNELS = ("natural-channel", "white-channel", "minimum-power-channel")
-# All that a client reads of what a server configures, beside the number of the round.
+# All that a client reads of what a server configures, beside what names a round in its ledger
+# (server-round, federation).
 ASKED = ("learning_rate", "local_steps")
 # A node's place among the shares: pinned on the node too, and no part of the policy.
 _PLACE = ("partition_id", "num_partitions")
