@@ -113,8 +113,9 @@ def lines_of(folder, client):
 
 def test_a_server_cannot_switch_a_defence_off(tmp_path):
     """The app as a hostile server would submit it: its run's configuration sets the defence."""
-    from recondite.federated.deployment import Deployment, write_app
+    from recondite.federated.deployment import Deployment
     from recondite.federated.policy import Policy
+    from recondite.federated.project import write_app
     from recondite.federated.settings import Settings
 
     settings = Settings(data="digits", prepare="none", clients=1, rounds=1, wait=60.0)
@@ -146,7 +147,7 @@ def test_a_signal_leaves_nothing_running(tmp_path, name):
 
 def test_a_killed_node_holds_nothing_up_and_comes_back(tmp_path):
     """Killed with −9 in a run: rounds go on within the time said, and the node is taken again."""
-    process = started(tmp_path, "--rounds", "1000", "--nodes", "2", "--wait", "15")
+    process = started(tmp_path, "--rounds", "1000", "--nodes", "2", "--wait", "30")
     try:
         until(process, lambda: lines_of(tmp_path / "out", 1))
         table = subprocess.run(

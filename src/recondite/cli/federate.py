@@ -193,13 +193,9 @@ def up(
 ) -> None:
     """A deployment on loopback."""
     from recondite.federated.checkpoint import Checkpoint
-    from recondite.federated.deployment import (
-        Deployment,
-        DeploymentError,
-        Ended,
-        private_folder,
-        write_app,
-    )
+    from recondite.federated.deployment import Deployment, DeploymentError, Ended
+    from recondite.federated.folders import private_folder
+    from recondite.federated.project import write_app
     from recondite.federated.settings import Settings
     from recondite.federated.shares import initial_model
 

@@ -20,34 +20,11 @@ from typing import Any
 from recondite import _validate
 from recondite.federated.certificates import Credentials, issue, kept
 from recondite.federated.flower import QUIET, flower
-from recondite.federated.processes import descendants, end, signal_group
-from recondite.federated.settings import Settings
+from recondite.federated.folders import locked_folder, private_folder
+from recondite.federated.processes import descendants, end, forward, free_ports, signal_group
+from recondite.federated.project import toml_lines
 
-__all__ = ["Deployment", "DeploymentError", "Ended", "private_folder", "write_app"]
-
-_APP = '''"""The ready app of recondite, as Flower loads it."""
-
-from recondite.federated.app import client_app, server_app
-
-__all__ = ["client_app", "server_app"]
-'''
-_PROJECT = """[project]
-name = "recondite-federation"
-version = "1.0.0"
-description = "Federated training with a defence on the client and an auditor on the server"
-license = "Apache-2.0"
-dependencies = []
-
-[tool.flwr.app]
-publisher = "recondite"
-
-[tool.flwr.app.components]
-serverapp = "federation.apps:server_app"
-clientapp = "federation.apps:client_app"
-
-[tool.flwr.app.config.server]
-"""
-
+__all__ = ["Deployment", "DeploymentError", "Ended"]
 
 # A SuperLink holds a node that died for alive until two heartbeats of 30 s are missing, and
 # refuses it until then.
@@ -67,24 +44,6 @@ class Ended(BaseException):  # like KeyboardInterrupt, it must not be caught as 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
         self.number = number
-
-
-def write_app(folder: str | os.PathLike[str], settings: Settings) -> Path:
-    """Writes the ready app as a Flower project; the settings are the server's."""
-    place = Path(folder)
-    package = place / "federation"
-    package.mkdir(parents=True, exist_ok=True)
-    (package / "__init__.py").write_text('"""A federation."""\n')
-    (package / "apps.py").write_text(_APP)
-    lines = [f"{name} = {_toml(value)}\n" for name, value in settings.to_config().items()]
-    (place / "pyproject.toml").write_text(_PROJECT + "".join(lines))
-    return place
-
-
-def _toml(value: Any) -> str:
-    if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    return repr(value)
 
 
 @dataclass
@@ -124,9 +83,9 @@ class Deployment:
         _validate.at_least("nodes", self.nodes, 1)
         self.folder = Path(self.folder).resolve()
         private_folder(self.folder)
-        self._lock: int | None = _locked(self.folder)
+        self._lock: int | None = locked_folder(self.folder)
         count = self.nodes + 1
-        self.ports = [self.port + i for i in range(count)] if self.port else _free_ports(count)
+        self.ports = [self.port + i for i in range(count)] if self.port else free_ports(count)
         keys = self.folder / "keys"
         self.credentials: Credentials = (
             kept(keys, self.nodes) if self.keep else issue(keys, self.nodes, days=self.days)
@@ -195,7 +154,7 @@ class Deployment:
         keys = self.credentials
         config = {**self.node_config(index), "partition-id": index, "num-partitions": self.nodes}
         pinned = self.folder / f"node-{index}.toml"
-        pinned.write_text("".join(f"{key} = {_toml(value)}\n" for key, value in config.items()))
+        pinned.write_text(toml_lines(config))
         pinned.chmod(0o600)
         self._spawn(
             f"node-{index}",
@@ -233,7 +192,7 @@ class Deployment:
             )
             self.processes["run"] = process
         lines: queue.Queue[str | None] = queue.Queue()
-        threading.Thread(target=_forward, args=(process.stdout, lines), daemon=True).start()
+        threading.Thread(target=forward, args=(process.stdout, lines), daemon=True).start()
         while True:
             # Looked after every second: a run that waits for a dead process says nothing.
             with contextlib.suppress(queue.Empty):
@@ -369,50 +328,12 @@ class Deployment:
         raise DeploymentError(f"{name} did not start: see {self.folder / (name + '.log')}")
 
 
-def private_folder(folder: Path) -> Path:
-    """Makes a folder that its owner only can read, also where it was there before."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    folder.chmod(0o700)
-    return folder
-
-
-def _locked(folder: Path) -> int | None:
-    """Holds a folder for one deployment at a time; the lock ends with the process."""
-    if os.name != "posix":
-        return None
-    import fcntl
-
-    descriptor = os.open(folder / ".lock", os.O_WRONLY | os.O_CREAT, 0o600)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(descriptor)
-        raise ValueError(f"{folder} is used by another deployment: choose another") from None
-    return descriptor
-
-
-def _forward(stream: Any, lines: queue.Queue[str | None]) -> None:
-    for line in stream:
-        lines.put(line.rstrip("\n"))
-    lines.put(None)
-
-
 def _program(name: str) -> str:
     beside = Path(sys.executable).parent / name
     found = str(beside) if beside.exists() else shutil.which(name)
     if found is None:
         raise ValueError(f"{name} is not installed: pip install 'recondite[federated]'")
     return found
-
-
-def _free_ports(count: int) -> list[int]:
-    held = [socket.socket() for _ in range(count)]
-    for one in held:
-        one.bind(("127.0.0.1", 0))
-    ports = [int(one.getsockname()[1]) for one in held]
-    for one in held:
-        one.close()
-    return ports
 
 
 def _last_line(done: subprocess.CompletedProcess[str]) -> str:

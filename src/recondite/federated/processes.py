@@ -1,16 +1,19 @@
-"""The processes that others started for us: found while they live, ended by their id."""
+"""Processes and ports of this machine: found, read, and ended by their id."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import signal
+import socket
 import subprocess
 import time
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
-__all__ = ["descendants", "end", "signal_group"]
+__all__ = ["descendants", "end", "forward", "free_ports", "signal_group"]
 
 _PROC = Path("/proc")
 
@@ -64,3 +67,21 @@ def signal_group(process: subprocess.Popen[bytes], number: int) -> None:
     """Signals a process that leads a group, and the group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, number)
+
+
+def forward(stream: Any, lines: queue.Queue[str | None]) -> None:
+    """Puts the lines of a stream into a queue, and None at its end; for a thread of its own."""
+    for line in stream:
+        lines.put(line.rstrip("\n"))
+    lines.put(None)
+
+
+def free_ports(count: int) -> list[int]:
+    """Ports of 127.0.0.1 that nobody uses now."""
+    held = [socket.socket() for _ in range(count)]
+    for one in held:
+        one.bind(("127.0.0.1", 0))
+    ports = [int(one.getsockname()[1]) for one in held]
+    for one in held:
+        one.close()
+    return ports
