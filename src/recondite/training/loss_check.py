@@ -33,6 +33,8 @@ __all__ = ["LossCheck"]
 
 FIRST, EVERY = 16, 16  # passes that are all looked at; of later ones, one in so many at random
 _SURE = 0.99  # above this probability 1 − p has too few digits
+_HALF, _SINGLE = 2e-2, 1e-3  # how far rounding may take a coefficient, relatively
+_NARROW = (torch.bfloat16, torch.float16)
 _FEWEST = 8  # equal coefficients that make a binary cross-entropy
 _REMEDY = (
     "use reduction='none', average inside each record, then over records (or vouch for the loss "
@@ -168,7 +170,7 @@ class LossCheck:
             return out
 
         watching = Recorded(layer, forward)
-        functools.update_wrapper(watching, run)  # tools read the names of the arguments
+        functools.update_wrapper(watching, run, updated=())  # tools read the arguments' names
         return watching
 
     def _look(self, out: Any) -> None:
@@ -188,8 +190,8 @@ class LossCheck:
         with torch.no_grad():
             found = coefficients(held, grad.detach())
         if found is not None:
-            half = torch.finfo(grad.dtype).bits < 32 or torch.finfo(held.dtype).bits < 32
-            self._seen.append((slot, found.double().cpu().numpy(), 3e-2 if half else 2e-3))
+            slack = 2 * _slack(held, grad)
+            self._seen.append((slot, found.double().cpu().numpy(), slack))
 
 
 def coefficients(logits: torch.Tensor, grad: torch.Tensor) -> torch.Tensor | None:
@@ -203,7 +205,9 @@ def coefficients(logits: torch.Tensor, grad: torch.Tensor) -> torch.Tensor | Non
       One number for each token, in the order of the records: 0 where there is no gradient, NaN
       where it cannot be read. None where the gradient is not that of a cross-entropy.
     """
-    slack = 3e-2 if torch.finfo(grad.dtype).bits < 32 else 1e-3
+    slack = _slack(logits, grad)
+    if slack < _HALF and any(bool((grad == grad.to(d)).all()) for d in _NARROW):
+        return None  # rounded somewhere between the logits and the loss
     logits, grad = wide(logits), wide(grad).to(wide(logits).dtype)
     axes = [] if logits.dim() < 2 else [-1] if logits.dim() == 2 else [-1, 1]
     for axis in axes:
@@ -213,6 +217,10 @@ def coefficients(logits: torch.Tensor, grad: torch.Tensor) -> torch.Tensor | Non
             if not bool(misfit):
                 return found
     return _sigmoid(logits.flatten(), grad.flatten(), slack)
+
+
+def _slack(logits: torch.Tensor, grad: torch.Tensor) -> float:
+    return _HALF if logits.dtype in _NARROW or grad.dtype in _NARROW else _SINGLE
 
 
 def _softmax(z: torch.Tensor, g: torch.Tensor, slack: float) -> tuple[torch.Tensor, torch.Tensor]:
