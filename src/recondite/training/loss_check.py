@@ -206,17 +206,17 @@ def coefficients(logits: torch.Tensor, grad: torch.Tensor) -> torch.Tensor | Non
       where it cannot be read. None where the gradient is not that of a cross-entropy.
     """
     slack = _slack(logits, grad)
-    if slack < _HALF and any(bool((grad == grad.to(d)).all()) for d in _NARROW):
-        return None  # rounded somewhere between the logits and the loss
+    # Rounded between the logits and the loss: another softmax than that of these logits.
+    rounded = slack < _HALF and any(bool((grad == grad.to(d)).all()) for d in _NARROW)
     logits, grad = wide(logits), wide(grad).to(wide(logits).dtype)
     axes = [] if logits.dim() < 2 else [-1] if logits.dim() == 2 else [-1, 1]
     for axis in axes:
         z, g = logits.movedim(axis, -1), grad.movedim(axis, -1)
         if z.shape[-1] > 1:
-            found, misfit = _softmax(z.flatten(0, -2), g.flatten(0, -2), slack)
+            found, misfit = _softmax(z.flatten(0, -2), g.flatten(0, -2), 0.0 if rounded else slack)
             if not bool(misfit):
                 return found
-    return _sigmoid(logits.flatten(), grad.flatten(), slack)
+    return None if rounded else _sigmoid(logits.flatten(), grad.flatten(), slack)
 
 
 def _slack(logits: torch.Tensor, grad: torch.Tensor) -> float:
