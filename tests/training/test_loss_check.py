@@ -90,10 +90,17 @@ def train_language(loss, *, padded, epochs=3, **options):
     return engine
 
 
-def test_a_loss_averaged_over_the_tokens_of_a_batch_is_refused_at_once():
-    with pytest.raises(ValueError, match="average inside each record") as caught:
-        train_language(token_average, padded=True, epochs=1, sampling="fixed-size")
+def token_average_unshifted(logits, labels):
+    """As the Trainer of Transformers divides: by the labels, of which one is shifted out."""
+    return by_token(logits, labels).sum() / ((labels != PAD).sum() + len(labels))
+
+
+@pytest.mark.parametrize("loss", [token_average, token_average_unshifted])
+def test_a_loss_averaged_over_the_tokens_of_a_batch_is_refused_at_once(loss):
+    with pytest.raises(ValueError, match="average over all tokens") as caught:
+        train_language(loss, padded=True, epochs=1, sampling="fixed-size")
     assert "\n" not in str(caught.value)
+    assert "average inside each record" in str(caught.value)
 
 
 @pytest.mark.parametrize("sampling", ["poisson", "shuffled", "fixed-size"])

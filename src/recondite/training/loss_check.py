@@ -113,7 +113,7 @@ class LossCheck:
         least, most = float(found[known].min()), float(found[known].max())
         counts, unclear = known.sum(1), unknown.sum(1)
         if rows > 1 and most <= least * (1 + slack):
-            self._refuse_whole(counts, unclear, 1 / least, slack)
+            self._refuse_at_once(counts, unclear, 1 / least, slack)
         factor = rows if self.mean else 1
         low = factor * np.where(known, found, 0.0).sum(1)
         high = low + factor * unclear * most
@@ -133,7 +133,7 @@ class LossCheck:
             )
         return scale
 
-    def _refuse_whole(
+    def _refuse_at_once(
         self,
         counts: np.ndarray[Any, Any],
         unclear: np.ndarray[Any, Any],
@@ -141,17 +141,19 @@ class LossCheck:
         slack: float,
     ) -> None:
         """Refuses what one batch shows already: all coefficients of it are 1/divisor."""
-        most = counts + unclear
-        whole = counts.sum() * (1 - slack) <= divisor <= most.sum() * (1 + slack)
-        if whole and counts.max() > most.min():
-            raise ValueError(
-                f"the loss is an average over all tokens (or kept records) of the batch: {_REMEDY}"
-            )
+        rows, most = len(counts), counts + unclear
         if self.mean and abs(divisor - 1) <= slack:
             raise ValueError(
                 "the loss is a sum over the records, not their mean: give "
                 'make_private(..., loss_reduction="sum") or average it'
             )
+        # Where records have different numbers of tokens, a divisor that is not the number of
+        # records is most likely that of tokens, or made of it.
+        if counts.max() > most.min() and abs(divisor / (rows if self.mean else 1) - 1) > slack:
+            raise ValueError(
+                f"the loss is an average over all tokens (or kept records) of the batch: {_REMEDY}"
+            )
+        whole = counts.sum() * (1 - slack) <= divisor <= most.sum() * (1 + slack)
         if whole and not self.mean:
             raise ValueError(
                 "the loss is a mean over the records, not their sum: give "
@@ -180,7 +182,8 @@ class LossCheck:
         for place, values in enumerate(_tensors(out)):
             slot = (self._calls, place)
             held = values.detach()  # a hook that held the tensor itself would keep it alive
-            values.register_hook(functools.partial(self._keep, slot, held, held._version))
+            keep = functools.partial(self._keep, slot, held, held._version)
+            values.register_hook(keep)  # type: ignore[no-untyped-call]  # torch gives it no types
 
     def _keep(
         self, slot: tuple[int, int], held: torch.Tensor, version: int, grad: torch.Tensor
