@@ -27,7 +27,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from recondite.training.tape import Recorded, wide
+from recondite.training.tape import _Recorded, wide
 
 __all__ = ["LossCheck"]
 
@@ -52,6 +52,17 @@ class _Scale:
     record_high: float = np.inf
 
 
+class _Watched(_Recorded):
+    """The forward function of a container, which takes any arguments."""
+
+    def __init__(self, layer: nn.Module, forward: Callable[..., Any]) -> None:
+        super().__init__(layer, forward)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        run: Callable[..., Any] = self._forward
+        return run(*args, **kwargs)
+
+
 class LossCheck:
     """Watches the gradients that reach a model's outputs.
 
@@ -72,7 +83,7 @@ class LossCheck:
         for layer in module.modules():
             held = vars(layer).get("forward")
             inner = any(True for _ in layer.children())
-            own = held is None or isinstance(held, Recorded)
+            own = held is None or isinstance(held, _Recorded)
             if own and (layer is module or inner):
                 self._watched.append((layer, held))
                 layer.forward = self._watching(layer, held or layer.forward)
@@ -160,7 +171,7 @@ class LossCheck:
                 'make_private(..., loss_reduction="mean") or sum it'
             )
 
-    def _watching(self, layer: nn.Module, run: Callable[..., Any]) -> Recorded:
+    def _watching(self, layer: nn.Module, run: Callable[..., Any]) -> _Watched:
         def forward(*args: Any, **kwargs: Any) -> Any:
             self._depth += 1
             try:
@@ -171,7 +182,7 @@ class LossCheck:
                 self._look(out)
             return out
 
-        watching = Recorded(layer, forward)
+        watching = _Watched(layer, forward)
         functools.update_wrapper(watching, run, updated=())  # tools read the arguments' names
         return watching
 

@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import nn
 
-__all__ = ["Entry", "Recorded", "Tape", "record", "wide"]
+__all__ = ["Entry", "Tape", "record", "wide"]
 
 
 def wide(values: torch.Tensor) -> torch.Tensor:
@@ -110,22 +110,21 @@ def record(
         tape.entries.append(entry)
         return _run_recorded(x, weight, entry, run, pull)
 
-    return Recorded(layer, forward)
+    return _Recorded(layer, forward)
 
 
-class Recorded:
+class _Recorded:
     """A layer's forward function while it is recorded; a copy of the layer gets its class's own.
 
     Without that a copied model would go on to use the weights of the one it was copied from, and
     a saved one would carry the tape.
     """
 
-    def __init__(self, layer: nn.Module, forward: Callable[..., Any]) -> None:
+    def __init__(self, layer: nn.Module, forward: Callable[[torch.Tensor], torch.Tensor]) -> None:
         self._layer, self._forward = layer, forward
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The layer's output."""
-        return self._forward(*args, **kwargs)
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        return self._forward(x)
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         own = memo.get(id(self._layer))
