@@ -29,7 +29,7 @@ from torch import nn
 
 from recondite.training.tape import _Recorded, wide
 
-__all__ = ["LossCheck"]
+__all__ = ["LossCheck", "Watched"]
 
 FIRST, EVERY = 16, 16  # passes that are all looked at; of later ones, one in so many at random
 _SURE = 0.99  # above this probability 1 − p has too few digits
@@ -52,13 +52,17 @@ class _Scale:
     record_high: float = np.inf
 
 
-class _Watched(_Recorded):
-    """The forward function of a container, which takes any arguments."""
+class Watched(_Recorded):
+    """The forward function of a container, which takes any arguments; copied as a layer's is."""
 
-    def __init__(self, layer: nn.Module, forward: Callable[..., Any]) -> None:
+    def __init__(
+        self, layer: nn.Module, forward: Callable[..., Any], run: Callable[..., Any]
+    ) -> None:
         super().__init__(layer, forward)
+        functools.update_wrapper(self, run, updated=())  # tools read the arguments' names
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The container's output."""
         run: Callable[..., Any] = self._forward
         return run(*args, **kwargs)
 
@@ -171,7 +175,7 @@ class LossCheck:
                 'make_private(..., loss_reduction="mean") or sum it'
             )
 
-    def _watching(self, layer: nn.Module, run: Callable[..., Any]) -> _Watched:
+    def _watching(self, layer: nn.Module, run: Callable[..., Any]) -> Watched:
         def forward(*args: Any, **kwargs: Any) -> Any:
             self._depth += 1
             try:
@@ -182,9 +186,7 @@ class LossCheck:
                 self._look(out)
             return out
 
-        watching = _Watched(layer, forward)
-        functools.update_wrapper(watching, run, updated=())  # tools read the arguments' names
-        return watching
+        return Watched(layer, forward, run)
 
     def _look(self, out: Any) -> None:
         self._passes, self._calls = self._passes + 1, self._calls + 1
