@@ -201,7 +201,8 @@ def record_detached(tape: Tape, layer: nn.Module) -> Callable[[torch.Tensor], to
 class _Recorded:
     """A layer's forward function while it is recorded; a copy of the layer gets its class's own.
 
-    Without that a copied model would go on to use the weights of the one it was copied from.
+    Without that a copied model would go on to use the weights of the one it was copied from, and
+    a saved one would carry the tape.
     """
 
     def __init__(self, layer: nn.Module, forward: Callable[[torch.Tensor], torch.Tensor]) -> None:
@@ -213,3 +214,8 @@ class _Recorded:
     def __deepcopy__(self, memo: dict[int, Any]) -> Any:
         own = memo.get(id(self._layer))
         return self if own is None else MethodType(type(own).forward, own)
+
+    def __reduce__(self) -> Any:
+        # Reached through the layer, which a pickle rebuilds before what it holds: without a
+        # forward function of its own it answers with that of its class.
+        return getattr, (self._layer, "forward")
