@@ -48,18 +48,26 @@ class Collector:
         )
 
     def detach(self) -> None:
-        """Gives every layer its own forward function back.
+        """Stops recording: what remains is the plain sum, which a backward pass leaves in ``grad``.
 
-        What remains is the plain sum, which an ordinary backward pass leaves in ``grad``.
+        What layers store is still watched, until :meth:`remove`.
         """
+        self._watch.detach()
         for layer, rule in self.rules.items():
             rule.detach(layer)
         self._watch.storage_only()
+        self._watch.attach()
         for hook in self._hooks:
             hook.remove()
         self.tape.clear()
         self._buffer = None
         self.attached = False
+
+    def remove(self) -> None:
+        """Leaves no trace on the model."""
+        if self.attached:
+            self.detach()
+        self._watch.detach()
 
     def _watch_gradients(self, model: nn.Module) -> list[RemovableHandle]:
         """Notes every parameter to which autograd, which recorded layers keep away, finds a way."""

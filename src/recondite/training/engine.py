@@ -187,8 +187,7 @@ class PrivacyEngine:
         self._restore = None
         if self._loss_check is not None:
             self._loss_check.detach()
-        if self._collector.attached:
-            self._collector.detach()
+        self._collector.remove()
         self._forget()
         self._loader.begin = _refuse_detached
 

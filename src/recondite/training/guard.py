@@ -18,8 +18,8 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
+from recondite.training.forwards import RecordedForward
 from recondite.training.sampling import PrivateLoader
-from recondite.training.tape import _Recorded
 
 __all__ = ["Guard", "refuse_distributed", "refuse_private"]
 
@@ -44,7 +44,7 @@ def refuse_distributed(module: nn.Module) -> None:
 
 def refuse_private(module: nn.Module) -> None:
     """Refuses a model that another engine records: both would count, and one would release."""
-    if any(isinstance(vars(layer).get("forward"), _Recorded) for layer in module.modules()):
+    if any(isinstance(vars(layer).get("forward"), RecordedForward) for layer in module.modules()):
         raise ValueError("module is private under another engine: call its detach() first")
 
 

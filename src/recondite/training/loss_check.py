@@ -27,9 +27,10 @@ import numpy as np
 import torch
 from torch import nn
 
-from recondite.training.tape import _Recorded, wide
+from recondite.training.forwards import RecordedForward, WatchedForward
+from recondite.training.tape import wide
 
-__all__ = ["LossCheck", "Watched"]
+__all__ = ["LossCheck"]
 
 FIRST, EVERY = 16, 16  # passes that are all looked at; of later ones, one in so many at random
 _SURE = 0.99  # above this probability 1 − p has too few digits
@@ -52,21 +53,6 @@ class _Scale:
     record_high: float = np.inf
 
 
-class Watched(_Recorded):
-    """The forward function of a container, which takes any arguments; copied as a layer's is."""
-
-    def __init__(
-        self, layer: nn.Module, forward: Callable[..., Any], run: Callable[..., Any]
-    ) -> None:
-        super().__init__(layer, forward)
-        functools.update_wrapper(self, run, updated=())  # tools read the arguments' names
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """The container's output."""
-        run: Callable[..., Any] = self._forward
-        return run(*args, **kwargs)
-
-
 class LossCheck:
     """Watches the gradients that reach a model's outputs.
 
@@ -87,7 +73,7 @@ class LossCheck:
         for layer in module.modules():
             held = vars(layer).get("forward")
             inner = any(True for _ in layer.children())
-            own = held is None or isinstance(held, _Recorded)
+            own = held is None or isinstance(held, RecordedForward)
             if own and (layer is module or inner):
                 self._watched.append((layer, held))
                 layer.forward = self._watching(layer, held or layer.forward)
@@ -175,7 +161,7 @@ class LossCheck:
                 'make_private(..., loss_reduction="mean") or sum it'
             )
 
-    def _watching(self, layer: nn.Module, run: Callable[..., Any]) -> Watched:
+    def _watching(self, layer: nn.Module, run: Callable[..., Any]) -> WatchedForward:
         def forward(*args: Any, **kwargs: Any) -> Any:
             self._depth += 1
             try:
@@ -186,7 +172,7 @@ class LossCheck:
                 self._look(out)
             return out
 
-        return Watched(layer, forward, run)
+        return WatchedForward(layer, forward, run)
 
     def _look(self, out: Any) -> None:
         self._passes, self._calls = self._passes + 1, self._calls + 1

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import MethodType
 from typing import Any
 
 import torch
 from torch import nn
+
+from recondite.training.forwards import RecordedForward
 
 __all__ = ["Entry", "Tape", "record", "record_detached", "wide"]
 
@@ -166,7 +167,7 @@ def record(
         entry = tape.begin(layer, x)
         return run(x) if entry is None else _run_recorded(x, weight, entry, run, pull)
 
-    return _Recorded(layer, forward)
+    return RecordedForward(layer, forward)
 
 
 def record_detached(tape: Tape, layer: nn.Module) -> Callable[[torch.Tensor], torch.Tensor]:
@@ -195,27 +196,4 @@ def record_detached(tape: Tape, layer: nn.Module) -> Callable[[torch.Tensor], to
         out.register_hook(entry.keep)  # type: ignore[no-untyped-call]  # torch gives it no types
         return out
 
-    return _Recorded(layer, forward)
-
-
-class _Recorded:
-    """A layer's forward function while it is recorded; a copy of the layer gets its class's own.
-
-    Without that a copied model would go on to use the weights of the one it was copied from, and
-    a saved one would carry the tape.
-    """
-
-    def __init__(self, layer: nn.Module, forward: Callable[[torch.Tensor], torch.Tensor]) -> None:
-        self._layer, self._forward = layer, forward
-
-    def __call__(self, input: torch.Tensor) -> torch.Tensor:
-        return self._forward(input)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        own = memo.get(id(self._layer))
-        return self if own is None else MethodType(type(own).forward, own)
-
-    def __reduce__(self) -> Any:
-        # Reached through the layer, which a pickle rebuilds before what it holds: without a
-        # forward function of its own it answers with that of its class.
-        return getattr, (self._layer, "forward")
+    return RecordedForward(layer, forward)

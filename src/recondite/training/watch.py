@@ -22,6 +22,7 @@ import torch
 from torch import nn
 from torch.nn.utils.parametrizations import _SpectralNorm
 
+from recondite.training.forwards import RecordedForward, WatchedForward
 from recondite.training.tape import Tape
 
 __all__ = ["Watch"]
@@ -41,14 +42,40 @@ class Watch:
         self._before: list[tuple[str, torch.Tensor, int]] = []
         self._values: dict[str, torch.Tensor] | None = None
         self._rows = True
-        self._inside: dict[nn.Module, list[nn.Module]] = {}
-        for module in model.modules():
-            trained = [part for part in module.modules() if part in layers]
-            if trained:
-                self._inside[module] = trained
-                enter, leave = _Hook(self._enter, module), _Hook(self._leave, module)
-                module.register_forward_pre_hook(enter, prepend=True, with_kwargs=True)
-                module.register_forward_hook(leave, always_call=True)
+        self._inside = {
+            module: trained
+            for module in model.modules()
+            if (trained := [part for part in module.modules() if part in layers])
+        }
+        self._watched: list[tuple[nn.Module, Any]] = []
+        self.attach()
+
+    def attach(self) -> None:
+        """Puts itself around every part of the model that holds a trained layer."""
+        for module in self._inside:
+            held = vars(module).get("forward")
+            if held is None or isinstance(held, RecordedForward):
+                self._watched.append((module, held))
+                module.forward = self._around(module, held or module.forward)
+
+    def _around(self, module: nn.Module, run: Any) -> WatchedForward:
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            try:
+                self._enter(module, args, kwargs)
+                return run(*args, **kwargs)
+            finally:
+                self._leave(module)
+
+        return WatchedForward(module, forward, run)
+
+    def detach(self) -> None:
+        """Gives the modules their own forward functions back."""
+        for module, held in self._watched:
+            if held is None:
+                module.__dict__.pop("forward", None)
+            else:
+                module.forward = held
+        self._watched = []
 
     def storage_only(self) -> None:
         """From now on looks only at what is stored: nothing is bounded record by record."""
@@ -72,8 +99,7 @@ class Watch:
         self._before = [(name, t, t._version) for name, t in _state(module)]
         self._values = {n: t.clone() for n, t in module.named_buffers()} if first else None
 
-    def _leave(self, module: nn.Module, args: tuple[Any, ...], output: Any) -> None:
-        del args, output
+    def _leave(self, module: nn.Module) -> None:
         self._depth = max(0, self._depth - 1)
         if self._depth > 0:
             return
@@ -162,20 +188,6 @@ class Watch:
             for part, training in modes:
                 part.training = training
             self._tape.recording, self._tape.probe = recording, None
-
-
-class _Hook:
-    """A hook of one module; a copy of the module gets one that does nothing."""
-
-    def __init__(self, run: Any, module: nn.Module | None) -> None:
-        self._run, self._module = run, module
-
-    def __call__(self, module: nn.Module, *rest: Any) -> None:
-        if module is self._module:
-            self._run(module, *rest)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> _Hook:
-        return _Hook(None, None)
 
 
 def _state(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
