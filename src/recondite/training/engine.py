@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
+import secrets
 from functools import partial
 from typing import Any
 
@@ -23,7 +24,7 @@ from recondite.numerics.random import new_generator
 from recondite.numerics.renewed import Renewed
 from recondite.training.bounding import Bound, bound_rule
 from recondite.training.collector import Collector
-from recondite.training.ledger import Ledger
+from recondite.training.ledger import Ledger, named_runs
 from recondite.training.optimizers import check_optimizer, release_first
 from recondite.training.sampling import PrivateLoader
 from recondite.training.terms import check, terms
@@ -31,6 +32,10 @@ from recondite.training.terms import check, terms
 __all__ = ["BudgetSpentError", "PrivacyEngine"]
 
 SIMULATION = "simulation: no guarantee for this model (its noise follows from a seed)"
+UNLABELLED = (
+    "steps counted by recondite 0.1.0 were taken without a seed (its ledgers do not say; with one, "
+    "there is no guarantee)"
+)
 
 
 class BudgetSpentError(RuntimeError):
@@ -51,7 +56,8 @@ class PrivacyEngine:
       delta: δ for ``max_epsilon``.
       seed: Makes a run repeatable, and worthless as protection: it is labelled a simulation.
       ledger: File in which steps are counted before they are taken. One with steps that were made
-        otherwise (mechanism, sampling, batch size, number of records) is refused.
+        otherwise (mechanism, sampling, batch size, number of records) is refused, and so is one
+        that another engine has open (:class:`recondite.training.ledger.Ledger`).
       secure: Noise and batches come from a cryptographic generator, bit by bit, at the cost and
         with the limits that :mod:`recondite.numerics.secure` states.
     """
@@ -78,7 +84,7 @@ class PrivacyEngine:
         self.ledger = Ledger(ledger)
         self._mechanism: Mechanism | None = None
         self._loader: PrivateLoader | None = None
-        self._allowed: int | None = None
+        self._most: int | None = None
 
     def make_private(
         self,
@@ -139,7 +145,6 @@ class PrivacyEngine:
         self._mean = loss_reduction == "mean"
         self._mechanism = mechanism.configured(self._setting())
         self._refuse_unbounded()
-        self.ledger.bind(self._terms())
         self._noise = Renewed(
             partial(new_generator, collector.parameters[0], self.seed, secure=self.secure),
             seeded=self.seed is not None,
@@ -147,7 +152,8 @@ class PrivacyEngine:
         self._sum: torch.Tensor | None = None
         self._records = 0
         loader.begin = self._begin
-        self._limit_steps()
+        self._limit()
+        self.ledger.bind(self._terms(), simulation=self.seed is not None)
         release_first(optimizer, self._release)
         return module, optimizer, loader
 
@@ -187,6 +193,11 @@ class PrivacyEngine:
         return self.ledger.taken
 
     @property
+    def simulation(self) -> bool | None:
+        """Whether noise of a counted step followed from a seed; None where 0.1.0 did not say."""
+        return True if self.seed is not None else self.ledger.simulation
+
+    @property
     def mechanism(self) -> Mechanism:
         """The mechanism, configured for the model."""
         if self._mechanism is None:
@@ -206,38 +217,48 @@ class PrivacyEngine:
         return self._loader.schedule(steps)
 
     def get_epsilon(self, delta: float) -> float:
-        """Tight ε of the steps taken, at δ."""
-        return 0.0 if self.steps == 0 else self._epsilon(self.steps, delta)
+        """Tight ε of the steps taken and the epochs begun, at δ: that of :meth:`report`."""
+        if self.steps == 0:
+            return 0.0
+        return tight_epsilon(self.mechanism, self.schedule(), delta)
 
     def report(self, delta: float, **options: Any) -> Account:
         """Every notion of what was released; options as in :func:`recondite.account`."""
         if self.steps == 0:
             raise ValueError("nothing was released yet: train first")
         result = account(self.mechanism, self.schedule(), delta, **options)
-        if self.seed is None:
-            return result
-        return dataclasses.replace(result, assumptions=(SIMULATION, *result.assumptions))
+        label = {True: (SIMULATION,), None: (UNLABELLED,), False: ()}[self.simulation]
+        return dataclasses.replace(result, assumptions=(*label, *result.assumptions))
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint carries: counts and parameters, never a seed or a generator."""
         return {
-            "schema_version": 2,
+            "schema_version": 3,
             "steps": self.steps,
             "epochs": self.ledger.epochs,
+            "runs": {name: list(count) for name, count in self.ledger.runs().items()},
             **self._terms(),
-            "simulation": self.seed is not None,
+            "simulation": self.simulation,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Takes a checkpoint's count over; it never lowers the engine's own.
+        """Adds a checkpoint's releases to this engine's; it never lowers a count.
+
+        Releases that this engine's ledger knows already are not counted again: those of its own,
+        and those that it or its file took over before. A checkpoint of version 0.1.0 does not say
+        whose releases it counts: all of them are added. Noise that followed from a seed makes
+        this engine's account a simulation too.
 
         Raises:
           ValueError: Its steps were made otherwise (mechanism, sampling, batch size, number of
             records), or it does not say how: under this engine's schedule they could cost less.
         """
         check("checkpoint", state, self._terms())
-        counts = [_validate.at_least(key, state[key], 0) for key in ("steps", "epochs")]
-        self.ledger.at_least(*counts)
+        steps, epochs = (_validate.at_least(key, state[key], 0) for key in ("steps", "epochs"))
+        runs = named_runs(state.get("runs", {secrets.token_hex(8): (steps, epochs)}))
+        if steps > sum(count for count, _ in runs.values()):
+            raise ValueError("checkpoint has steps of no run: load it as it was written")
+        self.ledger.take_over(runs, state.get("simulation"))
 
     def _terms(self) -> dict[str, Any]:
         mechanism = self.mechanism
@@ -266,28 +287,39 @@ class PrivacyEngine:
                 "gradients"
             )
 
-    def _epsilon(self, steps: int, delta: float) -> float:
-        return tight_epsilon(self.mechanism, self.schedule(steps), delta)
-
-    def _limit_steps(self) -> None:
-        """The largest number of steps that keeps within ``max_epsilon``."""
+    def _limit(self) -> None:
+        """The largest schedule within ``max_epsilon``: in epochs of shuffled batches, or in steps."""
         if self.max_epsilon is None:
             return
         assert self.delta is not None
+        assert self._loader is not None
+        loader, delta, most = self._loader, self.delta, self.max_epsilon
+        unit = loader.batches if loader.sampling == "shuffled" else 1
+
+        def inside(count: int) -> bool:
+            return tight_epsilon(self.mechanism, loader.schedule(count * unit), delta) <= most
+
         low, high = 0, 1
-        while high < 10**9 and self._epsilon(high, self.delta) <= self.max_epsilon:
+        while high < 10**9 and inside(high):
             low, high = high, 2 * high
         while high - low > 1:
             middle = (low + high) // 2
-            inside = self._epsilon(middle, self.delta) <= self.max_epsilon
-            low, high = (middle, high) if inside else (low, middle)
+            low, high = (middle, high) if inside(middle) else (low, middle)
         if low == 0:
             raise ValueError(
                 f"max_epsilon {self.max_epsilon:g} does not allow a single step: add noise"
             )
-        self._allowed = low
+        self._most = low * unit
+        loader.allowed = self._may_step
+        loader.may_begin = lambda: self._may_step(new_epoch=True)
+
+    def _may_step(self, *, new_epoch: bool = False) -> bool:
+        """Whether one step more, in this epoch or a new one, keeps within ``max_epsilon``."""
+        if self._most is None:
+            return True
         assert self._loader is not None
-        self._loader.allowed = lambda: self.steps < low
+        epochs = self.ledger.epochs + new_epoch
+        return self._loader.schedule(self.steps + 1, epochs).steps <= self._most
 
     def _begin(self) -> None:
         """A pass over the records begins; a batch that was broken off is forgotten."""
@@ -318,11 +350,12 @@ class PrivacyEngine:
             for parameter in collector.parameters:
                 parameter.grad = None
             return False
-        if self._allowed is not None and self.steps >= self._allowed:
-            raise BudgetSpentError(f"max_epsilon {self.max_epsilon:g} is spent: stop training")
-        self.ledger.before_release()
+        # Forgotten before anything can refuse: the next batch must not be added to this one.
         total, self._sum = self._sum, None
         records, self._records = self._records, 0
+        if not self._may_step():
+            raise BudgetSpentError(f"max_epsilon {self.max_epsilon:g} is spent: stop training")
+        self.ledger.before_release()
         if records > self._loader.max_batch_size:
             collector.project(total, self._bound, self._loader.max_batch_size)
         average = total.div_(self._loader.batch_size)

@@ -61,6 +61,7 @@ class PrivateLoader:
     Attributes:
       draw: What the batch handed out last is.
       allowed: Asked before every batch; False ends the epoch.
+      may_begin: Asked before an epoch begins; False leaves it out.
       begin: Called when an epoch begins.
       handed_out: Pieces handed out since the last step.
     """
@@ -100,6 +101,7 @@ class PrivateLoader:
         )
         self.draw = Draw(0, False, True)
         self.allowed: Callable[[], bool] = lambda: True
+        self.may_begin: Callable[[], bool] = lambda: True
         self.begin: Callable[[], None] = lambda: None
         self.handed_out = 0
 
@@ -193,6 +195,8 @@ class PrivateLoader:
         )
 
     def __iter__(self) -> Iterator[Any]:
+        if not self.may_begin():
+            return  # an epoch of shuffled batches counts as a whole once it has begun
         self.begin()
         self.handed_out = 0
         planned, process = list(self._pieces()), generation()

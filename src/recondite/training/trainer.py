@@ -16,7 +16,7 @@ from recondite.data import ImageSet
 from recondite.models import count_parameters, save_weights
 from recondite.training import checkpoint
 from recondite.training.channelled import train_channelled
-from recondite.training.engine import SIMULATION, PrivacyEngine
+from recondite.training.engine import SIMULATION, UNLABELLED, PrivacyEngine
 from recondite.training.plan import Plan
 from recondite.training.progress import Progress
 from recondite.training.record import RunRecord, write_json
@@ -208,8 +208,10 @@ def _record(
     notes = ["results are computed without noise: they are not private"]
     if plan.standardise:
         notes.append("pixel statistics come from the training records: not covered by the account")
-    if plan.seed is not None:
+    if engine.simulation:
         notes.insert(0, SIMULATION)
+    elif engine.simulation is None:
+        notes.append(UNLABELLED)
     if engine.steps < plan.total_steps(len(records)) and engine.max_epsilon is not None:
         notes.append(f"training stopped before epsilon {engine.max_epsilon:g} was exceeded")
     return RunRecord(
@@ -240,7 +242,7 @@ def _record(
         privacy=None
         if delta is None or not plan.mechanism.parameter
         else engine.report(delta).to_dict(),
-        simulation=plan.seed is not None,
+        simulation=bool(engine.simulation),
         notes=tuple(notes),
         audit=audit,
     )
