@@ -31,7 +31,17 @@ try:
 except ImportError:  # Windows
     fcntl = None  # type: ignore[assignment]
 
-__all__ = ["InUse", "Lock", "Log", "checked", "replaced", "sealed", "write_atomically"]
+__all__ = [
+    "InUse",
+    "Lock",
+    "Log",
+    "checked",
+    "create",
+    "replaced",
+    "sealed",
+    "sync_folder",
+    "write_atomically",
+]
 
 _SEAL = "check"
 
@@ -68,7 +78,7 @@ def replaced(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
         not be flushed: then it is new, and may be old again after a power failure.
     """
     target = Path(path)
-    draft = target.with_name(f".{target.name[:50]}.{secrets.token_hex(4)}.part")
+    draft = _draft(target)
     try:
         number = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, 0o666)
         with os.fdopen(number, "wb") as file:
@@ -81,6 +91,35 @@ def replaced(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             draft.unlink(missing_ok=True)
         raise
     sync_folder(target.parent)
+
+
+def create(path: str | os.PathLike[str], data: bytes, mode: int = 0o600) -> bool:
+    """Makes a file that is not there yet, whole or not at all; of several at once one wins.
+
+    Returns:
+      Whether it was this one; False where there was a file, which stays as it is.
+    """
+    target = Path(path)
+    draft = _draft(target)
+    try:
+        number = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _BINARY, mode)
+        with os.fdopen(number, "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.link(draft, target)
+    except FileExistsError:
+        return False
+    finally:
+        with contextlib.suppress(OSError):
+            draft.unlink(missing_ok=True)
+    sync_folder(target.parent)
+    return True
+
+
+def _draft(target: Path) -> Path:
+    # Cut, for a name may be as long as a folder allows.
+    return target.with_name(f".{target.name[:50]}.{secrets.token_hex(8)}.part")
 
 
 def sync_folder(folder: Path) -> None:

@@ -288,7 +288,7 @@ class PrivacyEngine:
             )
 
     def _limit(self) -> None:
-        """The largest schedule within ``max_epsilon``: in epochs of shuffled batches, or in steps."""
+        """The longest schedule within ``max_epsilon``: whole epochs of shuffled batches, or steps."""
         if self.max_epsilon is None:
             return
         assert self.delta is not None

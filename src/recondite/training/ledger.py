@@ -164,6 +164,14 @@ class Ledger:
         finally:
             self._release()
 
+    def __enter__(self) -> Ledger:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        """Lets others have the file; without :meth:`close`, what was reserved stays counted."""
+        if self._process == generation():
+            self._release()
+
     def _know_forks(self) -> None:
         """In a forked process: refuses to write a file, or counts under a name of its own."""
         if self._process == generation():

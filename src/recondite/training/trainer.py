@@ -101,17 +101,18 @@ def train(
         ledger=None if folder is None else folder / "ledger.json",
         secure=plan.secure,
     )
-    loader = _private(engine, plan, model, optimizer, records, target_epsilon, delta)
-    parts = {"model": model, "optimizer": optimizer, "engine": engine}
-    done = checkpoint.resume(folder, plan, parts)
-    started = time.perf_counter()
-    loss = 0.0
-    for epoch in range(done, plan.passes(len(records))):
-        shown = delta if running_epsilon else None
-        loss = _epoch(plan, model, optimizer, loader, engine, epoch, shown, progress)
-        if folder is not None:
-            checkpoint.save(folder, plan, epoch + 1, parts)
-    engine.ledger.close()
+    with engine.ledger:
+        loader = _private(engine, plan, model, optimizer, records, target_epsilon, delta)
+        parts = {"model": model, "optimizer": optimizer, "engine": engine}
+        done = checkpoint.resume(folder, plan, parts)
+        started = time.perf_counter()
+        loss = 0.0
+        for epoch in range(done, plan.passes(len(records))):
+            shown = delta if running_epsilon else None
+            loss = _epoch(plan, model, optimizer, loader, engine, epoch, shown, progress)
+            if folder is not None:
+                checkpoint.save(folder, plan, epoch + 1, parts)
+        engine.ledger.close()
     seconds = time.perf_counter() - started
     found = _audit(plan, engine) if audit else None
     counted = delta if accounted else None
