@@ -309,6 +309,7 @@ class Log(_Held):
         self._mode = mode
         self._read_to = 0
         self._turn = threading.Lock()
+        self._closed = False
         new = not self.path.exists()
         handle = self._opened()
         if alone:
@@ -322,6 +323,8 @@ class Log(_Held):
             sync_folder(self.path.parent)
 
     def _opened(self) -> int:
+        if self._closed:
+            raise OSError(0, "it is closed")
         if self.forked:
             if self._alone:
                 raise OSError(0, "it was opened by the process that this one was forked from")
@@ -374,7 +377,8 @@ class Log(_Held):
         return lines
 
     def close(self) -> None:
-        """Lets go of the file, and of the lock with it."""
+        """Lets go of the file, and of the lock with it; nothing is read or written after."""
+        self._closed = True
         self._let_go()
 
     def _repair(self, handle: int) -> int:

@@ -288,7 +288,7 @@ class PrivacyEngine:
             )
 
     def _limit(self) -> None:
-        """The longest schedule within ``max_epsilon``: whole epochs of shuffled batches, or steps."""
+        """Finds the longest schedule within ``max_epsilon``: steps, or whole shuffled epochs."""
         if self.max_epsilon is None:
             return
         assert self.delta is not None
