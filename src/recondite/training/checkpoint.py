@@ -45,7 +45,7 @@ def resume(folder: Path | None, plan: Plan, parts: dict[str, Any]) -> int:
         return 0
     try:
         state = torch.load(path, weights_only=True, map_location=plan.device)
-        theirs, epochs = state["plan"], int(state["epochs"])
+        theirs = state["plan"]
     # An empty file ends in EOFError, which the command line would take for an interruption.
     except (OSError, EOFError, RuntimeError, ValueError, LookupError, UnpicklingError):
         raise ValueError(
@@ -56,4 +56,4 @@ def resume(folder: Path | None, plan: Plan, parts: dict[str, Any]) -> int:
         raise ValueError(f"out {folder.name} holds another run's checkpoint: choose another folder")
     for name, part in parts.items():
         part.load_state_dict(state[name])
-    return epochs
+    return int(state["epochs"])
