@@ -11,8 +11,9 @@ import threading
 
 import pytest
 
-from recondite import _files
-from recondite._files import InUse, Lock, Log, checked, create, replaced, sealed, write_atomically
+from recondite import _files, _locks
+from recondite._files import checked, create, replaced, sealed, write_atomically
+from recondite._locks import InUse, Lock, Log
 
 
 def full(*arguments, **options):
@@ -78,7 +79,7 @@ def test_a_lock_has_one_holder(tmp_path):
     lock = Lock(tmp_path / "lock")
     with pytest.raises(InUse):
         Lock(tmp_path / "lock")
-    code = "import sys; from recondite._files import Lock; Lock(sys.argv[1])"
+    code = "import sys; from recondite._locks import Lock; Lock(sys.argv[1])"
     command = [sys.executable, "-c", code, str(tmp_path / "lock")]
     assert b"InUse" in subprocess.run(command, check=False, capture_output=True).stderr
     for send in (copy.deepcopy, pickle.dumps):
@@ -94,7 +95,7 @@ def test_a_lock_has_one_holder(tmp_path):
 
 def test_a_lock_file_that_was_removed_is_not_held_twice(tmp_path, monkeypatch):
     """Between opening and locking, the holder may remove the file, and a third make it anew."""
-    first, flock, third = Lock(tmp_path / "lock"), _files._flock, []
+    first, flock, third = Lock(tmp_path / "lock"), _locks._flock, []
 
     def late(handle, path, **options):
         if not third:
@@ -103,7 +104,7 @@ def test_a_lock_file_that_was_removed_is_not_held_twice(tmp_path, monkeypatch):
             third[0] = Lock(tmp_path / "lock")
         flock(handle, path, **options)
 
-    monkeypatch.setattr(_files, "_flock", late)
+    monkeypatch.setattr(_locks, "_flock", late)
     with pytest.raises(InUse):
         Lock(tmp_path / "lock")
 
@@ -150,7 +151,7 @@ def test_a_torn_tail_is_cut_off_before_the_next_line(alone, tmp_path):
 
 def test_writers_side_by_side_tear_no_line(tmp_path):
     code = (
-        "import sys; from recondite._files import Log; log = Log(sys.argv[1]);"
+        "import sys; from recondite._locks import Log; log = Log(sys.argv[1]);"
         "[log.append(sys.argv[2].encode() * 3000, durable=False) for _ in range(200)]"
     )
     command = [sys.executable, "-c", code, str(tmp_path / "log")]

@@ -6,7 +6,8 @@ import json
 from pathlib import Path
 from typing import Any
 
-from recondite._files import Log, checked, sealed
+from recondite._files import checked, sealed
+from recondite._locks import Log
 
 __all__ = ["Journal"]
 
@@ -16,7 +17,7 @@ _FORMAT = "recondite-ledger 1"
 class Journal:
     """Lines of JSON, appended and read back, by several processes if need be.
 
-    Guarantee: that of :class:`recondite._files.Log`; a line that was damaged later, or edited
+    Guarantee: that of :class:`recondite._locks.Log`; a line that was damaged later, or edited
     without its checksum, is refused. Lines of version 0.1.0 have no checksum and are taken as
     they are.
 

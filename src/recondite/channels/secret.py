@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from recondite._files import Log, create
+from recondite._files import create
+from recondite._locks import Log
 
 __all__ = ["Draw", "Secret"]
 

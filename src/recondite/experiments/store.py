@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from recondite._files import InUse, Log, write_atomically
+from recondite._files import write_atomically
+from recondite._locks import InUse, Log
 
 __all__ = ["GALLERY", "RECORDS", "STUDY", "Store", "StoreError", "load", "read_lines", "read_study"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
-import secrets
 from functools import partial
 from typing import Any
 
@@ -24,7 +23,8 @@ from recondite.numerics.random import new_generator
 from recondite.numerics.renewed import Renewed
 from recondite.training.bounding import Bound, bound_rule
 from recondite.training.collector import Collector
-from recondite.training.ledger import Ledger, named_runs
+from recondite.training.ledger import UNLABELLED, Ledger, runs_of
+from recondite.training.limit import most_steps
 from recondite.training.optimizers import check_optimizer, release_first
 from recondite.training.sampling import PrivateLoader
 from recondite.training.terms import check, terms
@@ -32,10 +32,6 @@ from recondite.training.terms import check, terms
 __all__ = ["BudgetSpentError", "PrivacyEngine"]
 
 SIMULATION = "simulation: no guarantee for this model (its noise follows from a seed)"
-UNLABELLED = (
-    "steps counted by recondite 0.1.0 were taken without a seed (its ledgers do not say; with one, "
-    "there is no guarantee)"
-)
 
 
 class BudgetSpentError(RuntimeError):
@@ -254,11 +250,7 @@ class PrivacyEngine:
             records), or it does not say how: under this engine's schedule they could cost less.
         """
         check("checkpoint", state, self._terms())
-        steps, epochs = (_validate.at_least(key, state[key], 0) for key in ("steps", "epochs"))
-        runs = named_runs(state.get("runs", {secrets.token_hex(8): (steps, epochs)}))
-        if steps > sum(count for count, _ in runs.values()):
-            raise ValueError("checkpoint has steps of no run: load it as it was written")
-        self.ledger.take_over(runs, state.get("simulation"))
+        self.ledger.take_over(runs_of(state), state.get("simulation"))
 
     def _terms(self) -> dict[str, Any]:
         mechanism = self.mechanism
@@ -288,30 +280,13 @@ class PrivacyEngine:
             )
 
     def _limit(self) -> None:
-        """Finds the longest schedule within ``max_epsilon``: steps, or whole shuffled epochs."""
         if self.max_epsilon is None:
             return
         assert self.delta is not None
         assert self._loader is not None
-        loader, delta, most = self._loader, self.delta, self.max_epsilon
-        unit = loader.batches if loader.sampling == "shuffled" else 1
-
-        def inside(count: int) -> bool:
-            return tight_epsilon(self.mechanism, loader.schedule(count * unit), delta) <= most
-
-        low, high = 0, 1
-        while high < 10**9 and inside(high):
-            low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if inside(middle) else (low, middle)
-        if low == 0:
-            raise ValueError(
-                f"max_epsilon {self.max_epsilon:g} does not allow a single step: add noise"
-            )
-        self._most = low * unit
-        loader.allowed = self._may_step
-        loader.may_begin = lambda: self._may_step(new_epoch=True)
+        self._most = most_steps(self.mechanism, self._loader, self.max_epsilon, self.delta)
+        self._loader.allowed = self._may_step
+        self._loader.may_begin = lambda: self._may_step(new_epoch=True)
 
     def _may_step(self, *, new_epoch: bool = False) -> bool:
         """Whether one step more, in this epoch or a new one, keeps within ``max_epsilon``."""

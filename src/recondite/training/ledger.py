@@ -19,13 +19,19 @@ from pathlib import Path
 from typing import Any
 
 from recondite import _validate
-from recondite._files import InUse, Lock, checked, sealed, write_atomically
+from recondite._files import checked, sealed, write_atomically
 from recondite._forks import generation
+from recondite._locks import InUse, Lock
 from recondite.training import terms as _terms
 
 __all__ = ["Ledger", "LedgerError"]
 
 SCHEMA_VERSION = 3
+
+UNLABELLED = (
+    "steps counted by recondite 0.1.0 were taken without a seed (its ledgers do not say; with one, "
+    "there is no guarantee)"
+)
 
 Runs = dict[str, tuple[int, int]]
 
@@ -44,7 +50,7 @@ class Ledger:
     process or another; looking at a count needs no lock. A ledger that is forgotten, or whose
     process ends in any way, lets go of the file too.
 
-    Assumptions: those of :mod:`recondite._files` on locks and disks; where there are no locks
+    Assumptions: those of :mod:`recondite._locks` on locks and disks; where there are no locks
     (Windows) a second writer is noticed at the next write, unless both write at the same instant.
     The file's checksum finds damage and careless edits; nobody puts an older copy back on purpose.
 
@@ -303,6 +309,15 @@ class Ledger:
                 "is taken until it can; make room, and go on or run the same command again"
             ) from error
         self._seen, self._tried, self._failed = content, None, False
+
+
+def runs_of(state: dict[str, Any]) -> Runs:
+    """The counts of a checkpoint by run; those of version 0.1.0 under a name of their own."""
+    steps, epochs = (_validate.at_least(key, state[key], 0) for key in ("steps", "epochs"))
+    runs = named_runs(state.get("runs", {secrets.token_hex(8): (steps, epochs)}))
+    if steps > sum(count for count, _ in runs.values()):
+        raise ValueError("checkpoint has steps of no run: load it as it was written")
+    return runs
 
 
 def named_runs(found: Any) -> Runs:

@@ -16,7 +16,8 @@ from recondite.data import ImageSet
 from recondite.models import count_parameters, save_weights
 from recondite.training import checkpoint
 from recondite.training.channelled import train_channelled
-from recondite.training.engine import SIMULATION, UNLABELLED, PrivacyEngine
+from recondite.training.engine import SIMULATION, PrivacyEngine
+from recondite.training.ledger import UNLABELLED
 from recondite.training.plan import Plan
 from recondite.training.progress import Progress
 from recondite.training.record import RunRecord, write_json
