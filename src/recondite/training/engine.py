@@ -214,9 +214,7 @@ class PrivacyEngine:
 
     def get_epsilon(self, delta: float) -> float:
         """Tight ε of the steps taken and the epochs begun, at δ: that of :meth:`report`."""
-        if self.steps == 0:
-            return 0.0
-        return tight_epsilon(self.mechanism, self.schedule(), delta)
+        return tight_epsilon(self.mechanism, self.schedule(), delta) if self.steps else 0.0
 
     def report(self, delta: float, **options: Any) -> Account:
         """Every notion of what was released; options as in :func:`recondite.account`."""
@@ -240,10 +238,8 @@ class PrivacyEngine:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Adds a checkpoint's releases to this engine's; it never lowers a count.
 
-        Releases that this engine's ledger knows already are not counted again: those of its own,
-        and those that it or its file took over before. A checkpoint of version 0.1.0 does not say
-        whose releases it counts: all of them are added. Noise that followed from a seed makes
-        this engine's account a simulation too.
+        None that its ledger knows already is counted again. A checkpoint of version 0.1.0 does not
+        say whose releases it counts: all are added. A simulation makes this engine one too.
 
         Raises:
           ValueError: Its steps were made otherwise (mechanism, sampling, batch size, number of
@@ -280,21 +276,18 @@ class PrivacyEngine:
             )
 
     def _limit(self) -> None:
-        if self.max_epsilon is None:
-            return
-        assert self.delta is not None
-        assert self._loader is not None
+        if self.max_epsilon is None or self.delta is None or self._loader is None:
+            return  # the constructor asks for delta with max_epsilon
         self._most = most_steps(self.mechanism, self._loader, self.max_epsilon, self.delta)
         self._loader.allowed = self._may_step
         self._loader.may_begin = lambda: self._may_step(new_epoch=True)
 
     def _may_step(self, *, new_epoch: bool = False) -> bool:
         """Whether one step more, in this epoch or a new one, keeps within ``max_epsilon``."""
-        if self._most is None:
+        if self._most is None or self._loader is None:
             return True
-        assert self._loader is not None
-        epochs = self.ledger.epochs + new_epoch
-        return self._loader.schedule(self.steps + 1, epochs).steps <= self._most
+        planned = self._loader.schedule(self.steps + 1, self.ledger.epochs + new_epoch)
+        return planned.steps <= self._most
 
     def _begin(self) -> None:
         """A pass over the records begins; a batch that was broken off is forgotten."""
