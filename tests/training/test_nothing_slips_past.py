@@ -616,7 +616,7 @@ def fewer_records_later(run):
 @refused
 def a_spent_budget(_):
     run = Run(engine=PrivacyEngine(max_epsilon=20.0, delta=1e-3))
-    run.engine._allowed = 2
+    run.engine._most = 2
     for _ in range(3):
         run.step()
 

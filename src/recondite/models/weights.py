@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
+from recondite._files import write_atomically
 from recondite.data.records import needed
 
 __all__ = ["load_weights", "read_tensors", "save_weights", "write_tensors"]
@@ -30,19 +30,9 @@ def write_tensors(tensors: Mapping[str, Tensor], path: str | os.PathLike[str]) -
     # Copies: the format has no tensors that share memory, as tied weights do.
     copies = {key: value.detach().cpu().contiguous().clone() for key, value in tensors.items()}
     content: bytes = library.save(copies, metadata={"format": "pt"})
-    partial: str | None = None
     try:
-        handle, partial = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        # A temporary file is private; a saved one has the rights of any new file.
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(partial, 0o666 & ~mask)
-        os.replace(partial, target)
+        write_atomically(target, content)
     except OSError as error:
-        if partial is not None:
-            Path(partial).unlink(missing_ok=True)
         raise ValueError(f"cannot write {target}: {error.strerror or error}") from error
 
 

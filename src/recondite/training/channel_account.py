@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -26,7 +27,8 @@ def channel_account(
     Guarantee: every number is an upper bound. Information is that of the ledger. ε, Bayes'
     capacity and reconstruction success take a noisy copy of a record for a local Gaussian release
     of pixels in [0, 1], labels and the fitted covariance for public; k fresh copies count as one
-    with 1/k of the noise variance. ε is usually huge: it is about the worst two images.
+    with 1/k of the noise variance. ε is usually huge: it is about the worst two images. Where the
+    ledger counts uses of another channel, whose noise it does not know, they are infinite.
 
     Args:
       plan: The plan.
@@ -39,7 +41,9 @@ def channel_account(
     uses = max(told["uses"], 1)
     scale = torch.tensor(records.std or (1.0,) * records.shape[0])
     sides = (1.0 / scale)[:, None, None].expand(records.shape).flatten().double().numpy()
-    mu = shift(channel, sides, uses)
+    foreign = loader.ledger.foreign
+    mu = math.inf if foreign else shift(channel, sides, uses)
+    simulation = loader.ledger.simulation
     gap = (
         "speaks of two records that differ in their features only, in any way that pixels in "
         "[0, 1] allow (replace-one)"
@@ -49,11 +53,15 @@ def channel_account(
         "the covariance the channel was fitted to is public",
         *channel.limits,
     ]
-    if plan.seed is not None:
+    if foreign:
+        assumptions.append(
+            "uses of another channel are counted too: no finite epsilon, capacity or rero is known"
+        )
+    if simulation:
         assumptions.insert(0, SIMULATION)
     reason = "only for mechanisms that noise gradients"
     information = {key: value for key, value in told.items() if key != "limits"}
-    if plan.seed is not None:
+    if simulation:
         information.update(guarantee=False, note=SIMULATION)
     account = {
         "schema_version": 1,
@@ -68,7 +76,7 @@ def channel_account(
         "group_size": 1,
         "delta": delta,
         "epsilon": {
-            "pld": local_epsilon(mu, delta),
+            "pld": math.inf if foreign else local_epsilon(mu, delta),
             "rdp": None,
             "paper_1": None,
             "paper_2": None,
@@ -78,7 +86,7 @@ def channel_account(
         "metric_privacy": None,
         "log_bayes_capacity": {
             "per_release": log_bayes_capacity(channel, sides),
-            "run": log_bayes_capacity(channel, sides, uses),
+            "run": math.inf if foreign else log_bayes_capacity(channel, sides, uses),
         },
         "mutual_information": {"per_release": channel.capacity_nats, "run": told["per_record"]},
         "rero": {"prior": _PRIOR, "bound": local_rero(mu, _PRIOR)},

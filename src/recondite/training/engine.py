@@ -26,7 +26,8 @@ from recondite.numerics.renewed import Renewed
 from recondite.training.bounding import Bound, bound_rule
 from recondite.training.collector import Collector
 from recondite.training.guard import Guard, refuse_distributed, refuse_private
-from recondite.training.ledger import Ledger
+from recondite.training.ledger import UNLABELLED, Ledger, runs_of
+from recondite.training.limit import most_steps
 from recondite.training.loss_check import LossCheck
 from recondite.training.optimizers import check_optimizer, release_first
 from recondite.training.sampling import Draw, PrivateLoader
@@ -63,7 +64,8 @@ class PrivacyEngine:
       delta: δ for ``max_epsilon``.
       seed: Makes a run repeatable, and worthless as protection: it is labelled a simulation.
       ledger: File in which steps are counted before they are taken. One with steps that were made
-        otherwise (mechanism, sampling, batch size, number of records) is refused.
+        otherwise (mechanism, sampling, batch size, number of records) is refused, and so is one
+        that another engine has open (:class:`recondite.training.ledger.Ledger`).
       secure: Noise and batches come from a cryptographic generator, bit by bit, at the cost and
         with the limits that :mod:`recondite.numerics.secure` states.
     """
@@ -91,7 +93,7 @@ class PrivacyEngine:
         self._mechanism: Mechanism | None = None
         self._loader: PrivateLoader | None = None
         self._restore: Callable[[], None] | None = None
-        self._allowed: int | None = None
+        self._most: int | None = None
 
     def make_private(
         self,
@@ -160,18 +162,18 @@ class PrivacyEngine:
         self._mean, self._vouched = loss_reduction != "sum", loss_reduction == "per-record"
         self._mechanism = mechanism.configured(self._setting())
         self._refuse_unbounded()
-        self.ledger.bind(self._terms())
         self._noise = Renewed(
             partial(new_generator, collector.parameters[0], self.seed, secure=self.secure),
             seeded=self.seed is not None,
         )
         self._sum: torch.Tensor | None = None
         self._records = 0
-        self._limit_steps()
+        self._limit()
         watched = collector.attached and not self._vouched
         self._loss_check = LossCheck(module, mean=self._mean) if watched else None
         self._guard = Guard(module, optimizer, loader, collector.parameters, collector.rules)
         loader.begin, loader.opened = self._begin, self._opened
+        self.ledger.bind(self._terms(), simulation=self.seed is not None)
         self._restore = release_first(optimizer, self._step, self._guard.before_update)
         return module, optimizer, loader
 
@@ -238,6 +240,11 @@ class PrivacyEngine:
         return self.ledger.taken
 
     @property
+    def simulation(self) -> bool | None:
+        """Whether noise of a counted step followed from a seed; None where 0.1.0 did not say."""
+        return True if self.seed is not None else self.ledger.simulation
+
+    @property
     def mechanism(self) -> Mechanism:
         """The mechanism, configured for the model."""
         if self._mechanism is None:
@@ -257,22 +264,17 @@ class PrivacyEngine:
         return self._loader.schedule(steps)
 
     def get_epsilon(self, delta: float) -> float:
-        """Tight ε of the steps taken, at δ."""
-        return 0.0 if self.steps == 0 else self._epsilon(self.steps, delta)
+        """Tight ε of the steps taken and the epochs begun, at δ: that of :meth:`report`."""
+        return tight_epsilon(self.mechanism, self.schedule(), delta) if self.steps else 0.0
 
     def report(self, delta: float, **options: Any) -> Account:
         """Every notion of what was released; options as in :func:`recondite.account`."""
         if self.steps == 0:
             raise ValueError("nothing was released yet: train first")
         result = account(self.mechanism, self.schedule(), delta, **options)
-        return dataclasses.replace(
-            result,
-            assumptions=(
-                *([] if self.seed is None else [SIMULATION]),
-                *result.assumptions,
-                *self._assumptions(),
-            ),
-        )
+        label = {True: (SIMULATION,), None: (UNLABELLED,), False: ()}[self.simulation]
+        assumptions = (*label, *result.assumptions, *self._assumptions())
+        return dataclasses.replace(result, assumptions=assumptions)
 
     def _assumptions(self) -> list[str]:
         """What the account rests on beside the mechanism and the schedule."""
@@ -285,23 +287,26 @@ class PrivacyEngine:
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint carries: counts and parameters, never a seed or a generator."""
         return {
-            "schema_version": 2,
+            "schema_version": 3,
             "steps": self.steps,
             "epochs": self.ledger.epochs,
+            "runs": {name: list(count) for name, count in self.ledger.runs().items()},
             **self._terms(),
-            "simulation": self.seed is not None,
+            "simulation": self.simulation,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Takes a checkpoint's count over; it never lowers the engine's own.
+        """Adds a checkpoint's releases to this engine's; it never lowers a count.
+
+        None that its ledger knows already is counted again. A checkpoint of version 0.1.0 does not
+        say whose releases it counts: all are added. A simulation makes this engine one too.
 
         Raises:
           ValueError: Its steps were made otherwise (mechanism, sampling, batch size, number of
             records), or it does not say how: under this engine's schedule they could cost less.
         """
         check("checkpoint", state, self._terms())
-        counts = [_validate.at_least(key, state[key], 0) for key in ("steps", "epochs")]
-        self.ledger.at_least(*counts)
+        self.ledger.take_over(runs_of(state), state.get("simulation"))
 
     def _terms(self) -> dict[str, Any]:
         mechanism = self.mechanism
@@ -330,28 +335,19 @@ class PrivacyEngine:
                 "gradients"
             )
 
-    def _epsilon(self, steps: int, delta: float) -> float:
-        return tight_epsilon(self.mechanism, self.schedule(steps), delta)
+    def _limit(self) -> None:
+        if self.max_epsilon is None or self.delta is None or self._loader is None:
+            return  # the constructor asks for delta with max_epsilon
+        self._most = most_steps(self.mechanism, self._loader, self.max_epsilon, self.delta)
+        self._loader.allowed = self._may_step
+        self._loader.may_begin = lambda: self._may_step(new_epoch=True)
 
-    def _limit_steps(self) -> None:
-        """The largest number of steps that keeps within ``max_epsilon``."""
-        if self.max_epsilon is None:
-            return
-        assert self.delta is not None
-        low, high = 0, 1
-        while high < 10**9 and self._epsilon(high, self.delta) <= self.max_epsilon:
-            low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            inside = self._epsilon(middle, self.delta) <= self.max_epsilon
-            low, high = (middle, high) if inside else (low, middle)
-        if low == 0:
-            raise ValueError(
-                f"max_epsilon {self.max_epsilon:g} does not allow a single step: add noise"
-            )
-        self._allowed = low
-        assert self._loader is not None
-        self._loader.allowed = lambda: self.steps < low
+    def _may_step(self, *, new_epoch: bool = False) -> bool:
+        """Whether one step more, in this epoch or a new one, keeps within ``max_epsilon``."""
+        if self._most is None or self._loader is None:
+            return True
+        planned = self._loader.schedule(self.steps + 1, self.ledger.epochs + new_epoch)
+        return planned.steps <= self._most
 
     def _begin(self) -> None:
         """A pass over the records begins; a batch that was broken off is forgotten."""
@@ -376,7 +372,7 @@ class PrivacyEngine:
     def _step(self) -> bool:
         """Releases the last backward pass, if all is as it was accounted; False within a batch."""
         assert self._loader is not None
-        if self._allowed is not None and self.steps >= self._allowed:
+        if not self._may_step():
             raise BudgetSpentError(f"max_epsilon {self.max_epsilon:g} is spent: stop training")
         try:
             draw = self._loader.take()

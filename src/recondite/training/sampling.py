@@ -76,6 +76,7 @@ class PrivateLoader:
       dataset: The records that are drawn from.
       draw: What the batch handed out last is.
       allowed: Asked before every batch; False ends the epoch.
+      may_begin: Asked before an epoch begins; False leaves it out.
       begin: Called when an epoch begins.
       opened: Called when a batch, or a piece of one, is handed out.
       handed_out: Pieces handed out since the last step; none after the end of an epoch.
@@ -117,6 +118,7 @@ class PrivateLoader:
         )
         self.draw = Draw(0, False, True)
         self.allowed: Callable[[], bool] = lambda: True
+        self.may_begin: Callable[[], bool] = lambda: True
         self.begin: Callable[[], None] = lambda: None
         self.opened: Callable[[], None] = lambda: None
         self.handed_out = 0
@@ -234,6 +236,8 @@ class PrivateLoader:
         return self.draw
 
     def __iter__(self) -> Iterator[Any]:
+        if not self.may_begin():
+            return  # an epoch of shuffled batches counts as a whole once it has begun
         self.begin()
         self.handed_out = 0
         self._epoch += 1
