@@ -6,20 +6,21 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 # One thread a process: two threads beside a busy neighbour are slower than one.
 export OMP_NUM_THREADS ?= 1
 .DEFAULT_GOAL := help
-.PHONY: help demo tour test lint types tests wheel acceptance bench docs clean
+.PHONY: help demo tour test lint types tests wheel acceptance release-check bench docs clean
 
 help:
 	@echo "make demo        defences compared on real digits, with a report (2 minutes)"
 	@echo "make tour        the accounting commands on the papers' settings"
-	@echo "make test        lint, types, doctests, tests, a built wheel tried out"
+	@echo "make test        lint, types, doctests, tests, both wheels built and tried out"
 	@echo "make acceptance  the commands as a user runs them, and slow checks"
+	@echo "make release-check  every extra installed on its own, newest and oldest versions (an hour)"
 	@echo "make bench       ratios against peers, benchmarks/results/latest.json"
 	@echo "make docs        the documentation site in site/"
 
-$(VENV)/.ready: pyproject.toml constraints.txt
+$(VENV)/.ready: pyproject.toml papers/pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(PIP) install -c constraints.txt torch==2.13.0
-	$(PIP) install -c constraints.txt -e '.[test]'
+	$(PIP) install -c constraints.txt -e '.[test]' -e papers
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.ready
@@ -45,10 +46,15 @@ tests: $(VENV)/.ready
 	$(BIN)/python -m pytest -n 2 --cov --cov-report=term
 
 wheel: $(VENV)/.ready
-	$(BIN)/python tests/acceptance/try_wheel.py
+	$(BIN)/python tests/acceptance/try_installs.py
+	$(BIN)/python papers/tests/acceptance/try_wheels.py
 
 acceptance: $(VENV)/.ready
-	$(BIN)/python -m pytest tests/acceptance --run-acceptance
+	$(BIN)/python -m pytest tests/acceptance papers/tests/acceptance --run-acceptance
+	$(BIN)/python tests/acceptance/try_installs.py dp-accounting
+
+release-check: $(VENV)/.ready
+	$(BIN)/python tests/acceptance/try_installs.py --all
 
 bench: $(VENV)/.ready
 	$(BIN)/python -m benchmarks

@@ -85,3 +85,13 @@ def test_bad_requests_say_what_is_missing_in_one_line(make, words):
     with pytest.raises(ValueError, match=words) as caught:
         make()
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("epsilon", [0.37, 1.0, 2.9, 8.0])
+@pytest.mark.parametrize("start", [rc.Gaussian(1.0), rc.VonMisesFisher(1.0, 500)])
+def test_the_value_as_it_is_printed_meets_the_target(start, epsilon):
+    run = rc.Poisson(0.01, 100)
+    found = rc.calibrate(start, epsilon, "epsilon", run, delta=1e-5)
+    printed = float(f"{found.value:.6g}")
+    assert printed == found.value == found.mechanism.strength
+    assert rc.epsilon(start.with_strength(printed), run, delta=1e-5) == found.achieved <= epsilon

@@ -13,7 +13,7 @@ import recondite
 SOURCE = Path(recondite.__file__).parent
 # Lower layers never import higher ones.
 LAYERS = [
-    {"_forks", "_lazy", "_validate", "_version"},
+    {"_files", "_forks", "_lazy", "_locks", "_validate", "_version"},
     {"numerics"},
     {"losses"},
     {"mechanisms"},

@@ -2,8 +2,10 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -98,8 +100,125 @@ def test_a_deployment_on_loopback(tmp_path):
         for line in (tmp_path / "out" / "results" / "records.jsonl").read_text().splitlines()
     ]
     assert rows[-1]["ground_truth"] is False
-    left = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=False)
+    left = subprocess.run(["ps", "-ewwo", "args"], capture_output=True, text=True, check=False)
     assert str(tmp_path) not in left.stdout, "nothing is left running"
+
+
+def lines_of(folder, client):
+    from recondite.federated.ledger import ReleaseLedger
+
+    path = folder / "ledgers" / f"client-{client}"
+    return ReleaseLedger(path).lines() if path.exists() else []
+
+
+def test_a_server_cannot_switch_a_defence_off(tmp_path):
+    """The app as a hostile server would submit it: its run's configuration sets the defence."""
+    from recondite.federated.deployment import Deployment
+    from recondite.federated.policy import Policy
+    from recondite.federated.project import write_app
+    from recondite.federated.settings import Settings
+
+    settings = Settings(data="digits", prepare="none", clients=1, rounds=1, wait=60.0)
+    app = write_app(tmp_path / "app", settings.with_values(out=str(tmp_path / "results")))
+    with (app / "pyproject.toml").open("a") as file:
+        file.write('[tool.flwr.app.config]\ndefence = "none"\n')
+    pinned = Policy(
+        "vmf", strength=500.0, data="digits", prepare="none", clients=1, ledger=str(tmp_path / "l")
+    )
+    with Deployment(tmp_path / "up", 1, lambda index: pinned.to_config()) as machine:
+        text = "\n".join(machine.run(app))
+        told = machine.log_of("node-0")
+    assert "no usable update, so the model stays as it was" in text
+    assert "the server sets defence, which is this client's own" in told + text
+    assert not (tmp_path / "l").exists(), "nothing was released, nothing was counted"
+
+
+@pytest.mark.parametrize("name", ["SIGTERM", "SIGHUP"])
+def test_a_signal_leaves_nothing_running(tmp_path, name):
+    number = getattr(signal, name)
+    process = started(tmp_path, "--rounds", "50", "--nodes", "2")
+    until(process, lambda: lines_of(tmp_path / "out", 0))
+    process.send_signal(number)
+    assert process.wait(60) == 128 + number
+    assert f"ended by {name}" in (tmp_path / "told").read_text()
+    left = subprocess.run(["ps", "-ewwo", "args"], capture_output=True, text=True, check=False)
+    assert str(tmp_path / "out") not in left.stdout
+
+
+def test_a_killed_node_holds_nothing_up_and_comes_back(tmp_path):
+    """Killed with −9 in a run: rounds go on within the time said, and the node is taken again."""
+    process = started(tmp_path, "--rounds", "1000", "--nodes", "2", "--wait", "30")
+    try:
+        until(process, lambda: lines_of(tmp_path / "out", 1))
+        table = subprocess.run(
+            ["ps", "-ewwo", "pid,args"], capture_output=True, text=True, check=True
+        )
+        (node,) = [
+            int(line.split()[0])
+            for line in table.stdout.splitlines()
+            if "flower-supernode" in line and str(tmp_path / "out" / "keys" / "node-1.key") in line
+        ]
+        os.kill(node, signal.SIGKILL)
+        before = len(lines_of(tmp_path / "out", 0)), len(lines_of(tmp_path / "out", 1))
+        # The other node goes on, and this one, once the SuperLink takes it, releases again.
+        until(process, lambda: len(lines_of(tmp_path / "out", 0)) > before[0] + 1)
+        until(process, lambda: len(lines_of(tmp_path / "out", 1)) > before[1] + 1)
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def test_a_killed_server_goes_on_and_no_round_is_spent_twice(tmp_path):
+    process = started(tmp_path, "--rounds", "3", "--nodes", "2")
+    out = tmp_path / "out"
+    until(process, lambda: len(lines_of(out, 0)) >= 2 or len(lines_of(out, 1)) >= 2)
+    listed = ["ps", "-ewwo", "pid,args"]
+    table = subprocess.run(listed, capture_output=True, text=True, check=True)
+    (server,) = [
+        int(line.split()[0])
+        for line in table.stdout.splitlines()
+        if "flower-superlink" in line and str(out / "keys" / "server.pem") in line
+    ]
+    os.kill(server, signal.SIGKILL)
+    assert process.wait(120) == 1
+    assert "--resume goes on" in (tmp_path / "told").read_text()
+    again = started(tmp_path, "--rounds", "3", "--nodes", "2", "--resume")
+    assert again.wait(500) == 0, (tmp_path / "told").read_text()
+    for client in (0, 1):
+        numbers = [line["round"] for line in lines_of(out, client)]
+        assert numbers == sorted(set(numbers)), "each round once"
+        assert numbers[-1] == 3
+
+
+# Whatever the tests were started with, the command hears these signals.
+HEARING = """
+import signal
+for name in ("SIGHUP", "SIGTERM"):
+    signal.signal(getattr(signal, name), signal.SIG_DFL)
+from recondite.cli.main import main
+main()
+"""
+
+
+def started(folder, *options):
+    """`federate up`, going on beside us; digits, and no data set to read."""
+    arguments = ("--data", "digits", "--audit-seconds", "1", "--batch-size", "1", "--out", "out")
+    with (folder / "told").open("w") as told:
+        return subprocess.Popen(
+            [sys.executable, "-c", HEARING, "federate", "up", *options, *arguments],
+            cwd=folder,
+            env={**os.environ, "OMP_NUM_THREADS": "1"},
+            stdout=told,
+            stderr=subprocess.STDOUT,
+        )
+
+
+def until(process, happened, seconds=400):
+    deadline = time.monotonic() + seconds
+    while not happened():
+        assert process.poll() is None
+        assert time.monotonic() < deadline
+        time.sleep(0.5)
 
 
 def test_bad_input_is_one_line_and_code_2(tmp_path):

@@ -256,3 +256,43 @@ def test_bad_arguments(tmp_path):
         Ledger(CHANNEL, 3, path=tmp_path / "four")
     with pytest.raises(ValueError, match="cannot be written"):
         Ledger(CHANNEL, 3, path=tmp_path)
+
+
+def test_a_damaged_line_is_refused(tmp_path):
+    path = tmp_path / "uses"
+    ledger = Ledger(CHANNEL, 3, path=path)
+    ledger.serve([0, 1])
+    ledger.serve([2])
+    whole = path.read_bytes()
+    for damaged in (whole.replace(b"[0,1]", b"[0,2]"), whole.replace(b'{"served":[0', b"")):
+        path.write_bytes(damaged)
+        with pytest.raises(
+            ValueError, match=r"uses is damaged in line 2, and uses may be"
+        ) as caught:
+            Ledger(CHANNEL, 3, path=path)
+        assert "\n" not in str(caught.value)
+
+
+def test_a_draw_whose_line_failed_is_written_the_next_time(tmp_path, monkeypatch):
+    ledger = Ledger(CHANNEL, 3, path=tmp_path / "uses")
+
+    def full(handle):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(ValueError, match="cannot be written: No space left"):
+        ledger.draw(draw("a"))
+    monkeypatch.undo()
+    ledger.draw(draw("a"))
+    assert Ledger(CHANNEL, 3, path=tmp_path / "uses").uses == 1
+
+
+def test_a_seed_is_never_forgotten(tmp_path):
+    first = Ledger(CHANNEL, 3, path=tmp_path / "uses")
+    assert not first.simulation
+    first.simulate()
+    assert Ledger(CHANNEL, 3, path=tmp_path / "uses").simulation
+    other = Ledger(CHANNEL, 3, path=tmp_path / "other")
+    other.load_state_dict(first.state_dict())
+    assert other.simulation
+    assert Ledger(CHANNEL, 3, path=tmp_path / "other").simulation

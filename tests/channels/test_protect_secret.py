@@ -148,3 +148,34 @@ def test_of_two_that_create_a_file_one_wins(tmp_path, monkeypatch):
     monkeypatch.setattr(os.path, "exists", lambda _: False)
     monkeypatch.setattr(type(path), "exists", lambda _: False)
     assert derived(Secret(path)) == derived(other)
+
+
+def test_a_draw_that_cannot_be_written_whole_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "run.key"
+    secret, write = Secret(path), os.write
+
+    def short(handle, data):
+        if len(data) > 10:
+            return write(handle, data[:-4])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", short)
+    with pytest.raises(ValueError, match="cannot be written: No space left"):
+        secret.remember(Draw("abc", "law", 37.25))
+    monkeypatch.undo()
+    assert secret.draws == Secret(path).draws == ()
+    secret.remember(Draw("abc", "law", 37.25))
+    assert Secret(path).draws == (Draw("abc", "law", 37.25),)
+
+
+def test_a_number_cut_short_is_no_number(tmp_path):
+    path = tmp_path / "run.key"
+    secret = Secret(path)
+    with path.open("a") as file:
+        file.write("draw abc law 3")  # of 37.25
+    assert Secret(path).draws == ()
+    secret.remember(DRAW)
+    assert Secret(path).draws == (DRAW,)
+    path.unlink()
+    with pytest.raises(ValueError, match="is gone"):
+        secret.remember(Draw("other", "law", 1.0))

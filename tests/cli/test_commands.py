@@ -85,6 +85,8 @@ def test_account_of_the_other_mechanisms(ask_json):
         62006,
         "--blocks",
         5,
+        "--sampling",
+        "shuffled",
         "--epochs",
         30,
         "--batch-size",
@@ -253,6 +255,17 @@ def test_channel(ask_json, ask, tmp_path):
     assert "limit: " in out
 
 
+def test_epochs_are_of_poisson_batches_unless_said_otherwise(ask_json):
+    """Batch size, records and epochs say all that a Poisson account needs."""
+    run = ("--records", 60_000, "--batch-size", 128, "--epochs", 3, "--delta", "1/60000")
+    vmf = ("account", "vmf", "--kappa", 75, "--dim", 13_700)
+    poisson = ask_json(*vmf, *run)
+    assert poisson["schedule"] == {"sampling": "poisson", "rate": 128 / 60_000, "steps": 1407}
+    allocated = ask_json(*vmf, *run, "--sampling", "allocation")
+    assert allocated["schedule"]["batches"] == 469
+    assert 0.74 < allocated["epsilon"]["pld"] < poisson["epsilon"]["pld"] < 0.795
+
+
 BAD = [
     (["account", "vmf", "--kappa", "-1", "--dim", "10", *RUN], "kappa"),
     (["account", "vmf", "--kappa", "nan", "--dim", "10", *RUN], "kappa"),
@@ -272,6 +285,8 @@ BAD = [
     (["account", *VMF, *RUN, "--prior-success", "2"], "prior_success"),
     (["account", *VMF, *RUN, "--epochs", "3"], "--epochs"),
     (["account", *VMF, *RUN, "--sampling", "magic"], "--sampling"),
+    (["account", *VMF, "--sampling", "allocation", "--epochs", "3", "--delta", "0.1"], "--records"),
+    (["account", *VMF, *RUN, "--sampling", "allocation"], "--epochs"),
     (["account", *VMF, *RUN, "--neighbouring", "replace-one"], "--neighbouring"),
     (["account", *VMF, *RUN, "--noise-multiplier", "1"], "--noise-multiplier"),
     (["account", *VMF, "--delta", "0.1"], "--rate"),
@@ -348,6 +363,8 @@ def test_bad_files_are_one_line(ask, tmp_path):
         assert out == ""
         assert err.count("\n") == 1
         assert words in err
+        assert "unsafe" not in err.lower(), "no advice to unpickle"
+        assert "allow_pickle" not in err
 
 
 def test_version_help_and_interruption(ask, monkeypatch):

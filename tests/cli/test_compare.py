@@ -129,15 +129,12 @@ def test_a_device_that_is_not_here_is_one_line(tmp_path, capsys, monkeypatch):
         ["compare", str(path), "--dry-run"],
         ["train", "--data", "digits", "--model", "mlp", "--device", "cuda"],
         ["attack", "dlg", "--data", "digits", "--device", "cuda"],
-        ["reproduce", "compare/table-2", "--quick", "--device", "cuda"],
     )
     for command in commands:
         assert run(["-q", *command]) == 2
         said = capsys.readouterr().err.strip()
         assert said.endswith("device cuda is not here: choose cpu"), said
         assert "\n" not in said
-    assert run(["-q", "reproduce", "compare/table-2", "--quick", "--device", "foo"]) == 2
-    assert "device must be cpu or cuda, got 'foo'" in capsys.readouterr().err
 
 
 def test_a_report_of_several_runs(finished, tmp_path, capsys):
@@ -181,3 +178,19 @@ def test_progress_counts_parts_and_says_how_long(capsys):
     lines.end()
     assert capsys.readouterr().err == "runs: 2 to do on 1 worker\nruns: 1 of 2 done\n"
     assert [duration(s) for s in (5, 600, 7200)] == ["5 s", "10 min", "2.0 h"]
+
+
+@pytest.mark.parametrize("key", ["data", "model"])
+def test_a_dry_run_does_not_run_the_code_that_a_study_names(tmp_path, capsys, monkeypatch, key):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / f"stranger_{key}.py").write_text("open('ran', 'w').close()\nmake = None\n")
+    lines = {"data": "digits", "model": "mlp"} | {key: f"stranger_{key}:make"}
+    study = "".join(f"{name}: '{value}'\n" for name, value in lines.items())
+    (tmp_path / "study.yaml").write_text(study + "defences: [{name: none}]\n")
+    assert run(["-q", "compare", "study.yaml", "--dry-run"]) == 2
+    said = capsys.readouterr().err
+    assert f"{key} stranger_{key}:make is code" in said
+    assert said.count("\n") == 1
+    assert not (tmp_path / "ran").exists()
+    assert run(["-q", "compare", "study.yaml", "--dry-run", "--own-code"]) == 2
+    assert (tmp_path / "ran").exists()

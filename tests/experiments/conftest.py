@@ -1,12 +1,8 @@
-"""Study files of a test's own, and comparisons without worker processes."""
+"""Study files of a test's own."""
 
 from pathlib import Path
 
 import pytest
-import torch
-
-from recondite.experiments import runner
-from recondite.experiments.tasks import run_task
 
 
 @pytest.fixture
@@ -19,23 +15,3 @@ def study_file(tmp_path):
         return path
 
     return write
-
-
-class Inline:
-    """Runs tasks in this process: no worker has to start."""
-
-    workers = 1
-
-    def run(self, tasks, handle):
-        for task in tasks:
-            run_task(task, lambda event, task=task: handle(0, task, event))
-
-    def close(self):
-        torch.set_num_threads(1)
-
-
-@pytest.fixture
-def inline(monkeypatch):
-    """Comparisons in this process; the engine's class."""
-    monkeypatch.setattr(runner, "make_engine", lambda engine, workers: Inline())
-    return Inline

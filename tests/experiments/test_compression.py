@@ -1,27 +1,19 @@
-"""Defences and attacks of comparisons only: compression, constant noise, looking."""
+"""A defence and an attack of comparisons only: compression, and looking."""
 
 import json
-import math
 
 import numpy as np
 import pytest
 import torch
 
-import recondite as rc
 from recondite.attacks import registry
 from recondite.attacks.knowledge import threat
 from recondite.cli.main import run
 from recondite.data import load
 from recondite.experiments import runner
-from recondite.experiments.attackers import applies
 from recondite.experiments.checks import mistakes_of
 from recondite.experiments.compression import Compression
-from recondite.experiments.constant_noise import ConstantNoise
-from recondite.experiments.defences import kinds, plan
 from recondite.experiments.study import Study
-from recondite.mechanisms import Setting, mechanisms
-from recondite.models import build
-from recondite.training.leaked import leaked_gradients
 
 BASE = {
     "data": "digits", "model": "mlp", "prepare": "none",
@@ -102,48 +94,6 @@ def test_a_training_sees_the_compressed_records(compared):
     plain, poor = (row["utility"]["train_accuracy"] for row in rows)
     assert plain > 0.8
     assert poor < 0.5
-
-
-def test_constant_noise_has_its_deviation_at_every_batch_size_and_no_clipping():
-    shape = (1, 8, 8)
-    net, generator = build("mlp", shape, seed=0), torch.Generator().manual_seed(0)
-    for size in (1, 16):
-        images = 20 * torch.rand(1, size, *shape, generator=generator)
-        labels = torch.zeros(1, size, dtype=torch.long)
-        options = {"clipping": "none", "seed": 1}
-        noisy = leaked_gradients(net, images, labels, ConstantNoise(0.5), **options)
-        clean = leaked_gradients(net, images, labels)
-        gaps = torch.cat([(noisy[key] - clean[key]).flatten() for key in clean])
-        assert float(gaps.std()) == pytest.approx(0.5, rel=0.05)
-    common = {"data": "digits", "model": "mlp", "prepare": None,
-              "training": {"clipping": "flat", "max_grad_norm": 1.0}}  # fmt: skip
-    defence = {"name": "constant-noise", "value": 0.5, "settings": {}, "training": {}}
-    made = plan(common, defence, 0)
-    assert (made.clipping, made.mechanism) == ("none", ConstantNoise(0.5))
-    # Secret sampling would give it a reconstruction bound, a true one, that says nothing of noise.
-    assert made.sampling == "shuffled"
-
-
-def test_constant_noise_promises_nothing(compared):
-    made = ConstantNoise(3.0).configured(Setting(((4, 6),), 1.0, 8, 8))
-    for schedule in (rc.FixedSize(8, 100, 1), rc.Poisson(0.1, 50)):
-        assert rc.epsilon(made, schedule, 1e-5) == math.inf
-    assert made.log_bayes_capacity() == made.mutual_information() == math.inf
-    with pytest.raises(ValueError, match="not metric-private"):
-        made.metric_privacy()
-    release, centre = torch.randn(24), torch.zeros(24)
-    known = torch.distributions.Normal(0.0, 3.0).log_prob(release).sum()
-    assert float(made.log_likelihood(release, centre)) == pytest.approx(float(known), rel=1e-5)
-    assert ConstantNoise.name not in mechanisms()
-    assert kinds()[ConstantNoise.name].private is False
-    assert not applies("canary-audit", ConstantNoise.name, first=True)
-    noise = {"name": "constant-noise", "deviation": [0.01, 100]}
-    attacks = [{"name": "adaptive", "steps": 5, "images": 2}]
-    for row in compared(defences=[noise], attacks=attacks):
-        assert all(row["notions"][key] == "inf" for key in INFINITE)
-        assert row["notions"]["metric_privacy"] is None
-        assert row["notions"]["rero_bound"] == 1.0
-        assert row["privacy"]["epsilon"]["pld"] == "inf"
 
 
 def test_looking_scores_the_released_numbers_inside_and_outside(compared):

@@ -88,7 +88,7 @@ def test_a_full_disk_is_one_line_and_loses_nothing(tmp_path, monkeypatch):
     write = os.write
 
     def full(handle, content):
-        if handle != store._handle:
+        if handle != store._log._handle:
             return write(handle, content)
         if len(content) > 10:
             return write(handle, content[:10])  # a part fits

@@ -2,7 +2,7 @@
 
 import pytest
 
-from recondite.experiments.source import StudyError, read, where
+from recondite.experiments.source import StudyError, parse, read, where
 from recondite.experiments.study import read_study
 
 GOOD = """\
@@ -229,3 +229,25 @@ def test_yaml_numbers_with_an_exponent_are_numbers(study_file):
     assert source.data == {"a": 1e-5, "b": "1e-5", "c": 1500.0, "d": "e5"}
     assert source.line(("c",)) == 3
     assert source.line(("c", "no", 1)) == 3
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "a0: &a0 [1,1,1,1,1,1,1,1]\n"
+        + "".join(f"a{i}: &a{i} [{','.join([f'*a{i - 1}'] * 8)}]\n" for i in range(1, 9)),
+        "a: &a [*a]\n",
+        "[" * 5_000,
+    ],
+)
+def test_a_small_file_that_unfolds_without_end_is_refused(text):
+    with pytest.raises(StudyError, match="smaller study|write it flat|found undefined alias"):
+        parse(text, "bomb.yaml")
+
+
+def test_more_repetitions_than_memory_are_refused(tmp_path):
+    (tmp_path / "study.yaml").write_text(
+        "data: digits\nmodel: mlp\ndefences: [{name: none}]\nseeds: 1000000\n"
+    )
+    with pytest.raises(StudyError, match="seeds must be at most 1,000 repetitions"):
+        read_study(tmp_path / "study.yaml")

@@ -12,7 +12,7 @@ import torch
 
 import recondite as rc
 from recondite.federated import AuditingStrategy, Auditor
-from recondite.federated.app import client_app
+from recondite.federated.app import ready_client
 from recondite.federated.here import HereGrid
 from recondite.federated.server import federate
 from recondite.federated.settings import Settings
@@ -36,7 +36,7 @@ def audited(folder, **changes):
         ledger=str(folder / "ledgers"),
         truth=str(folder / "truth"),
     ).with_values(**changes)
-    _, rows = federate(HereGrid(client_app, settings.clients), settings)
+    _, rows = federate(HereGrid(ready_client(settings.policy()), settings.clients), settings)
     lines = (folder / "out" / "records.jsonl").read_text().splitlines()
     return rows, [json.loads(line) for line in lines]
 

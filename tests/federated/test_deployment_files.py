@@ -1,5 +1,6 @@
 """Keys, certificates, the app as a Flower project, and the command line; no process started."""
 
+import datetime
 import os
 import subprocess
 import sys
@@ -7,8 +8,9 @@ import sys
 import pytest
 
 from recondite.cli.main import run
-from recondite.federated.certificates import issue
-from recondite.federated.deployment import write_app
+from recondite.federated.certificates import issue, kept
+from recondite.federated.policy import Policy
+from recondite.federated.project import write_app
 from recondite.federated.settings import Settings
 
 pytest.importorskip("cryptography")
@@ -29,17 +31,36 @@ def test_certificates_name_the_hosts_and_private_keys_stay_private(tmp_path):
     assert len({path.with_suffix(".pub").read_bytes() for path in found.nodes}) == 2
 
 
+@pytest.mark.parametrize("days", [1, 30, 400])
+def test_certificates_say_how_long_they_are_valid(tmp_path, days):
+    from cryptography import x509
+
+    found = issue(tmp_path, 1, days=days)
+    for path in (found.certificate, found.authority):
+        one = x509.load_pem_x509_certificate(path.read_bytes())
+        assert abs((one.not_valid_after_utc - found.until).total_seconds()) <= 2
+    left = found.until - datetime.datetime.now(datetime.timezone.utc)
+    assert abs(left - datetime.timedelta(days=days)) < datetime.timedelta(minutes=5)
+    assert not list(tmp_path.glob("ca*key*")), "the authority's key is nowhere"
+    assert kept(tmp_path, 1) == found
+    with pytest.raises(ValueError, match=r"node-1\.key is missing"):
+        kept(tmp_path, 2)
+
+
 def test_the_written_app_is_one_that_flower_accepts(tmp_path):
     from flwr.cli.config_utils import load_and_validate
+    from flwr.common.config import flatten_dict
 
     settings = Settings(defence="vmf", strength=500.0, data_dir='a "quoted" place')
     folder = write_app(tmp_path, settings)
     config, _ = load_and_validate(folder / "pyproject.toml", check_module=False)
-    read = Settings.of(config["tool"]["flwr"]["app"]["config"])
-    assert read == settings
+    run = flatten_dict(config["tool"]["flwr"]["app"]["config"])
+    assert Settings.of_server(run) == settings
+    # Nothing in it sets what is a client's own.
+    assert Policy("none").under(run) == Policy("none")
 
 
-def test_settings_of_a_node_win_over_those_of_the_server():
+def test_settings_are_typed_and_the_later_ones_win():
     mine = {"defence": "vmf", "strength": 5, "local-steps": 3.0, "something-else": 1}
     settings = Settings.of({"defence": "none", "rounds": 7}, mine)
     assert (settings.defence, settings.rounds, settings.local_steps) == ("vmf", 7, 3)

@@ -3,7 +3,7 @@
 import pytest
 
 import recondite as rc
-from recondite.federated.app import client_app
+from recondite.federated.app import ready_client
 from recondite.federated.here import HereGrid
 from recondite.federated.server import federate
 from recondite.federated.settings import Settings
@@ -47,7 +47,7 @@ def federated(defence, strength, sampling, local_steps):
         sampling=sampling,
         seed=SEED,
     )
-    return federate(HereGrid(client_app, 1), settings)[0]
+    return federate(HereGrid(ready_client(settings.policy()), 1), settings)[0]
 
 
 @pytest.mark.parametrize("sampling", ["shuffled", "poisson"])

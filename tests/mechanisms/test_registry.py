@@ -91,6 +91,44 @@ def test_a_third_party_is_found_and_replaces_nothing():
     assert found["vmf"] is rc.VonMisesFisher
 
 
+class Unproven(Logistic):
+    """Promises nothing, and says so."""
+
+    name: ClassVar[str] = "unproven"
+    private: ClassVar[bool] = False
+    bounds_gradients: ClassVar[bool] = False
+    title: ClassVar[str] = "noise without a promise"
+
+
+class Careless(Logistic):
+    """Wants unclipped gradients and promises privacy all the same."""
+
+    bounds_gradients: ClassVar[bool] = False
+
+
+def test_what_promises_nothing_is_known_to_comparisons_only(monkeypatch):
+    from recondite.experiments.defences import kinds, label
+
+    entries = [Entry("unproven", Unproven), Entry("logistic", Logistic)]
+    monkeypatch.setattr(registry, "entry_points", lambda *, group: entries)
+    assert "unproven" not in mechanisms()
+    assert mechanisms(unproven=True)["unproven"] is Unproven
+    found = kinds()
+    assert [(found[n].private, found[n].bounds) for n in ("unproven", "logistic", "vmf")] == [
+        (False, False), (True, True), (True, True),
+    ]  # fmt: skip
+    assert label("unproven", 2.0, {}) == "noise without a promise scale = 2"
+    assert label("logistic", 2.0, {}) == "logistic scale = 2"
+
+
+def test_a_promise_without_a_bound_on_gradients_is_left_out(monkeypatch):
+    monkeypatch.setattr(registry, "entry_points", lambda *, group: [Entry("careless", Careless)])
+    with pytest.warns(UserWarning, match="careless is left out: bounds_gradients is False"):
+        assert "careless" not in mechanisms()
+    with pytest.warns(UserWarning, match="needs private = False"):
+        assert "careless" not in mechanisms(unproven=True)
+
+
 def test_the_hook_is_importlibs(monkeypatch):
     # The registry reads the standard entry points, not a list of its own.
     import importlib

@@ -11,6 +11,7 @@ from safetensors.torch import load_file, save_file
 from torch import nn
 
 from recondite.models import build, load_weights, save_weights
+from recondite.models.weights import read_tensors
 
 
 def test_round_trip(tmp_path):
@@ -148,3 +149,12 @@ def test_files_that_are_not_there(tmp_path):
         load_weights(model, tmp_path / "absent.safetensors")
     with pytest.raises(ValueError, match=r"cannot read weights from .*: Is a directory"):
         load_weights(model, tmp_path)
+
+
+def test_a_header_whose_length_looks_like_a_pickle_is_read(tmp_path):
+    for padding in range(0, 400):
+        save_file({"w": torch.ones(2)}, tmp_path / "w.safetensors", {"note": "x" * padding})
+        if (tmp_path / "w.safetensors").read_bytes()[:1] == b"\x80":
+            break
+    assert (tmp_path / "w.safetensors").read_bytes()[:1] == b"\x80"
+    assert read_tensors(tmp_path / "w.safetensors")["w"].tolist() == [1, 1]

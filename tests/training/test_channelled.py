@@ -192,3 +192,52 @@ def test_command_mistakes_are_one_line(capsys, extra, words):
     assert captured.out == ""
     assert captured.err.count("\n") == 1
     assert words in captured.err
+
+
+def stop(now):
+    raise KeyboardInterrupt
+
+
+@pytest.mark.parametrize("noise", ["once", "per_step"])
+def test_uses_of_another_channel_in_the_folder_are_refused(noise, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        train(plan(capacity=500.0, channel_noise=noise), out=tmp_path, progress=stop)
+    with pytest.raises(ValueError, match="holds uses of another channel") as caught:
+        train(plan(capacity=1.0, channel_noise=noise), out=tmp_path)
+    assert "\n" not in str(caught.value)
+
+
+def test_uses_of_another_channel_by_the_same_secret_have_no_finite_epsilon(tmp_path):
+    secret = tmp_path / "secret"
+    with pytest.raises(KeyboardInterrupt):
+        train(plan(capacity=500.0), secret=secret, progress=stop)
+    with pytest.warns(UserWarning, match="not the first draw"):
+        record, _ = train(plan(capacity=1.0, epochs=1), secret=secret)
+    privacy = record.to_dict()["privacy"]
+    assert privacy["epsilon"]["pld"] == privacy["log_bayes_capacity"]["run"] == "inf"
+    assert privacy["rero"]["bound"] == 1.0
+    assert privacy["mutual_information"]["run"] == pytest.approx(501)
+    assert any("uses of another channel" in line for line in privacy["assumptions"])
+
+
+@pytest.mark.parametrize("noise", ["once", "per_step"])
+def test_a_seeded_start_labels_the_record_of_an_unseeded_run(noise, tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        train(plan(channel_noise=noise, seed=5), out=tmp_path, progress=stop)
+    if noise == "once":
+        with pytest.warns(UserWarning, match="not the first draw"):
+            record, _ = train(plan(channel_noise=noise, epochs=1), out=tmp_path)
+    else:
+        record, _ = train(plan(channel_noise=noise, epochs=1), out=tmp_path)
+    assert record.simulation
+    assert record.privacy["information"]["guarantee"] is False
+
+
+@pytest.mark.parametrize("content", [b"", b"PK", b"no checkpoint"])
+def test_a_damaged_checkpoint_is_no_interruption(content, tmp_path, capsys):
+    (tmp_path / "checkpoint.pt").write_bytes(content)
+    for extra in (["--defence", "natural", "--capacity", "9"], ["--defence", "none"]):
+        assert run([*COMMAND, *extra, "--out", str(tmp_path)]) == 2
+        said = capsys.readouterr().err
+        assert "holds a damaged checkpoint.pt: remove it" in said
+        assert said.count("\n") == 1

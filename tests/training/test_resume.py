@@ -102,6 +102,7 @@ def test_files_of_older_versions_do_not_say_enough(mechanism, tmp_path):
     path = tmp_path / "ledger.json"
     engine = trained(mechanism, ledger=path)
     old = engine.state_dict()
+    engine.ledger.close()
     for key in ("sampling", "batch_size", "records"):
         del old[key]
     other, *_ = private(mechanism)

@@ -12,6 +12,11 @@ __all__ = ["LossDistribution", "discounted_tail"]
 
 Array = npt.NDArray[np.float64]
 
+# Blocks this many nats long lose at most 1e-280 of δ a cell where products fall below the smallest
+# numbers that floating point has; what all cells may lose is added to δ.
+_BLOCK = 100.0
+_UNDERFLOW = 1e-270
+
 
 @dataclass(frozen=True, eq=False)
 class LossDistribution:
@@ -53,12 +58,12 @@ class LossDistribution:
         if self.tilt > 0:
             # Below the window of a tilted law lies mass that this law does not know of.
             value = np.where(points < self.losses[0], 1.0, value)
-        out: Array = np.clip(value + self.extra, 0.0, 1.0)
+        out: Array = np.clip(value + self.extra + _UNDERFLOW, 0.0, 1.0)
         return out
 
     def epsilon(self, delta: float) -> float:
-        """The smallest ε >= 0 with δ(ε) at most ``delta``."""
-        target = delta * (1.0 - 1e-9) - self.extra
+        """The smallest ε >= 0 with δ(ε) at most ``delta``; infinite for a δ of 1e-270 or less."""
+        target = delta * (1.0 - 1e-9) - self.extra - _UNDERFLOW
         if target <= 0:
             return math.inf
         above, weighted = self._tails()
@@ -74,7 +79,7 @@ class LossDistribution:
 
 def discounted_tail(masses: Array, interval: float) -> Array:
     """Σ_{k>=j} m_k·e^(-(k-j)·interval) for every j, in blocks short enough not to overflow."""
-    block = max(1, int(300.0 / interval))
+    block = max(1, int(_BLOCK / interval))
     if block < 64:
         # A coarse grid: the recursion itself is quicker than many small blocks.
         from scipy.signal import lfilter  # slow to import, rarely needed

@@ -40,6 +40,9 @@ T = TypeVar("T")
 _TOLERANCE = 1e-4  # share of ε that discretisation may cost
 _LARGEST = 1 << 24  # cells of a transform
 _LARGEST_CURVE = 1 << 20  # of a whole curve: noise so weak that more are asked for protects nothing
+# Intervals between which grids are tried: that of a loss too small for floating point would be 0,
+# and the squares of losses beyond the other would overflow.
+_FINEST, _COARSEST = 1e-15, 1e100
 _LOG_TAIL = -46.0  # log of the tilted mass that a window may leave out (1e-20)
 
 
@@ -114,7 +117,8 @@ def compose_pairs(
     infinite = -math.expm1(
         sum(count * math.log1p(-min(pair.p_infinite, 1 - 1e-16)) for pair, count in pairs)
     )
-    if any(not pair.p.any() for pair, _ in pairs):
+    if interval > _COARSEST or any(not pair.p.any() for pair, _ in pairs):
+        # No mass is finite, or there are so many releases that no window holds them: δ is 1.
         return LossDistribution(np.array([0.0, interval]), np.zeros(2), 0.0, 0.0, 1.0)
     log_scale = float(_total_cumulants(pairs, np.array([tilt]))[0])
     low, high = _window(pairs, tilt, log_scale)
@@ -216,10 +220,13 @@ def _solve(
 
 def _feasible(compute: Callable[[float], T], interval: float) -> tuple[T, float]:
     """The result at this interval, or at the finest larger one that memory and time allow."""
+    interval = max(interval, _FINEST)
     while True:
         try:
             return compute(interval), interval
         except GridTooFineError:
+            if interval > _COARSEST:
+                raise
             interval *= 4.0
 
 
@@ -272,7 +279,7 @@ def loss_distributions(composition: Composition) -> tuple[LossDistribution, Loss
     """
     near_one = float(composition.renyi([1.0001])[0])
     # A grid whose cost is 0.01% of the variance of the composed loss.
-    interval = min(math.sqrt(2e-3 * near_one / composition.releases), 0.05)
+    interval = min(math.sqrt(2e-3 * max(near_one, 0.0) / composition.releases), 0.05)
     # Losses reach about as far as their mean: grids that cannot fit need not be tried.
     if math.isfinite(near_one):
         interval = max(interval, near_one / _LARGEST_CURVE)

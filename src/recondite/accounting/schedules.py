@@ -13,10 +13,10 @@ from typing import Any, ClassVar
 
 from recondite import _validate
 from recondite.accounting.composition import Composition
-from recondite.losses import LossLaw, RevealedLoss, without_replacement
+from recondite.losses import AllocatedLoss, LossLaw, RevealedLoss, without_replacement
 from recondite.mechanisms import Mechanism, Neighbouring
 
-__all__ = ["FixedSize", "Poisson", "Schedule", "Shuffled"]
+__all__ = ["FixedSize", "Poisson", "RandomAllocation", "Schedule", "Shuffled", "schedule_for"]
 
 # Records of one person whose number in a batch is followed exactly.
 _MOST_RECORDS = 64
@@ -190,6 +190,71 @@ class Shuffled(Schedule):
 
 
 @dataclass(frozen=True)
+class RandomAllocation(Schedule):
+    """Every record once an epoch, in a batch drawn for it alone: shuffling that amplifies.
+
+    Each epoch every record goes to one of ``batches`` batches, uniformly and independently of the
+    others, and nobody is told which. Batch sizes vary as under Poisson sampling; a permutation cut
+    into batches of one size is another thing, and :class:`Shuffled` accounts for it.
+
+    Noise on the sum: add/remove-one, amplified (:class:`recondite.losses.AllocatedLoss`). Noise on
+    each record: replace-one, where the two neighbours draw the same batches and nothing is
+    amplified: one unsampled release an epoch.
+
+    Attributes:
+      batches: Batches in an epoch, a public number.
+      epochs: Passes over the records; one that was begun counts as a whole one.
+    """
+
+    batches: int
+    epochs: int
+
+    sampling: ClassVar[str] = "allocation"
+
+    def __post_init__(self) -> None:
+        for name in ("batches", "epochs"):
+            object.__setattr__(self, name, _validate.at_least(name, getattr(self, name), 1))
+
+    # As for shuffled batches, the number of steps follows from the fields.
+    @property
+    def steps(self) -> int:  # type: ignore[override]
+        """Optimizer steps."""
+        return self.epochs * self.batches
+
+    def neighbouring(self, mechanism: Mechanism) -> Neighbouring:
+        """Add/remove-one, or replace-one for noise on each record."""
+        if mechanism.noise_on == "record":
+            return Neighbouring.REPLACE
+        return Neighbouring.ADD_OR_REMOVE
+
+    def composition(self, mechanism: Mechanism, group_size: int = 1) -> Composition:
+        """The allocated law, once an epoch."""
+        group = _validate.at_least("group_size", group_size, 1)
+        law = mechanism.loss(self.neighbouring(mechanism))
+        if mechanism.noise_on == "record":
+            return Composition.of([(law, group * self.epochs)])
+        if group > 1:
+            raise ValueError(
+                "group_size above 1 has no proved bound for random allocation: use Poisson batches"
+            )
+        return Composition.of([(AllocatedLoss(law, self.batches), self.epochs)])
+
+    def participations(self) -> tuple[int, float]:
+        """Once an epoch, for certain."""
+        return self.epochs, 1.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """The schedule, ready for JSON."""
+        return {
+            "sampling": self.sampling,
+            "rate": None,
+            "steps": self.steps,
+            "epochs": self.epochs,
+            "batches": self.batches,
+        }
+
+
+@dataclass(frozen=True)
 class FixedSize(Schedule):
     """Every batch is a fresh uniform subset of ``batch_size`` records, without replacement.
 
@@ -261,6 +326,61 @@ class FixedSize(Schedule):
             "batch_size": self.batch_size,
             "records": self.records,
         }
+
+
+def schedule_for(
+    sampling: str,
+    *,
+    batch_size: float | None = None,
+    records: float | None = None,
+    epochs: float | None = None,
+    steps: float | None = None,
+    rate: float | None = None,
+) -> Schedule:
+    """The schedule of a run as people describe one.
+
+    Where a rate or a number of steps is not given it follows from the records, the expected batch
+    size and the epochs: rate batch_size/records, and ⌈records/batch_size⌉ steps an epoch. The
+    number of records is then taken for public.
+
+    Args:
+      sampling: "poisson", "allocation", "fixed-size" or "shuffled".
+      batch_size: Records in a batch; on average, where batches vary.
+      records: Number of records.
+      epochs: Passes over the records.
+      steps: Releases, instead of epochs.
+      rate: Poisson sampling rate, instead of batch size and records.
+
+    >>> schedule_for("poisson", records=60_000, batch_size=128, epochs=3).steps
+    1407
+    """
+    kinds = ("poisson", "allocation", "fixed-size", "shuffled")
+    _validate.choice("sampling", sampling, kinds)
+    if rate is not None and steps is not None:
+        return Poisson(rate, int(_validate.at_least("steps", steps, 1)))
+    if batch_size is None or records is None:
+        raise ValueError("batch_size and records are needed, or rate and steps")
+    size, count = (
+        _validate.at_least("batch_size", batch_size, 1),
+        _validate.at_least("records", records, 1),
+    )
+    _check_batch(size, count)
+    batches = math.ceil(count / size)
+    if steps is None:
+        if epochs is None:
+            raise ValueError("epochs or steps is needed with batch_size and records")
+        passes = _validate.at_least("epochs", epochs, 1)
+        if sampling == "shuffled":
+            return Shuffled(passes, size, count)
+        if sampling == "allocation":
+            return RandomAllocation(batches, passes)
+        steps = passes * batches
+    releases = _validate.at_least("steps", steps, 1)
+    if sampling == "fixed-size":
+        return FixedSize(size, count, releases)
+    if sampling != "poisson":
+        raise ValueError(f"epochs, not steps, is needed for {sampling} batches")
+    return Poisson(size / count, releases)
 
 
 def _check_batch(batch_size: int, records: int) -> None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from pathlib import Path
 from typing import Any
+
+from recondite._files import checked, sealed
+from recondite._locks import Log
 
 __all__ = ["Journal"]
 
@@ -15,9 +17,9 @@ _FORMAT = "recondite-ledger 1"
 class Journal:
     """Lines of JSON, appended and read back, by several processes if need be.
 
-    Guarantee: once :meth:`write` returns, the line outlives the process, however that ends; with
-    ``durable`` it outlives the machine too. A line that a kill cut short is skipped: what it
-    announces had not happened.
+    Guarantee: that of :class:`recondite._locks.Log`; a line that was damaged later, or edited
+    without its checksum, is refused. Lines of version 0.1.0 have no checksum and are taken as
+    they are.
 
     Args:
       path: The file, created if missing, for its owner only: it tells which records were used.
@@ -26,56 +28,50 @@ class Journal:
 
     def __init__(self, path: Any, records: int) -> None:
         self._path = Path(path)
-        self._read_to = 0
+        self._lines = 0
         try:
-            flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
-            number = os.open(self._path, flags, 0o600)
-            self._file = os.fdopen(number, "r+b", buffering=0)  # stays open as long as the journal
+            self._log = Log(self._path, mode=0o600)
+            new = self._path.stat().st_size == 0
         except OSError as error:
             raise ValueError(f"ledger {path} cannot be written: {error.strerror}") from None
-        size = self._file.seek(0, os.SEEK_END)
-        if size == 0:
+        if new:
             self.write({"format": _FORMAT, "records": records}, durable=True)
-        else:
-            self._file.seek(size - 1)
-            if self._file.read(1) != b"\n":
-                self._file.write(b"\n")
-        first = self.read(1)
-        if not first or first[0].get("format") != _FORMAT:
-            raise ValueError(f"ledger {path} is not a file written by recondite")
-        if first[0]["records"] != records:
+        try:
+            first = self.read(1)[0]
+            if first["format"] != _FORMAT:
+                raise ValueError
+        except (ValueError, LookupError):
+            raise ValueError(f"ledger {path} is not a file written by recondite") from None
+        if first["records"] != records:
             raise ValueError(
-                f"ledger {path} is of {first[0]['records']} records, these are {records}: "
+                f"ledger {path} is of {first['records']} records, these are {records}: "
                 "give each set its own"
             )
 
     def write(self, line: dict[str, Any], *, durable: bool = False) -> None:
-        """Appends a line."""
-        text = (json.dumps(line, separators=(",", ":")) + "\n").encode()
+        """Appends a line, whole or not at all."""
         try:
-            if self._file.write(text) != len(text):
-                raise OSError(0, "it was cut short")
-            if durable:
-                os.fsync(self._file.fileno())
+            text = json.dumps(sealed(line), separators=(",", ":"))
+            self._log.append(text.encode(), durable=durable)
         except OSError as error:
-            raise ValueError(f"ledger {self._path} cannot be written: {error.strerror}") from None
+            reason = error.strerror or error
+            raise ValueError(f"ledger {self._path} cannot be written: {reason}") from None
 
     def read(self, limit: int | None = None) -> list[dict[str, Any]]:
-        """Returns the complete lines since the last call, ``limit`` at most."""
-        number = self._file.fileno()
-        size = os.fstat(number).st_size
-        if size <= self._read_to:
-            return []
-        # At a place of its own: a forked process shares this file's position.
-        content = os.pread(number, size - self._read_to, self._read_to)
-        lines = content[: content.rfind(b"\n") + 1].splitlines(keepends=True)[:limit]
-        self._read_to += sum(map(len, lines))
-        return [parsed for parsed in map(_parsed, lines) if parsed is not None]
+        """Returns the complete lines since the last call, ``limit`` at most.
 
-
-def _parsed(line: bytes) -> dict[str, Any] | None:
-    try:
-        parsed = json.loads(line)
-    except ValueError:
-        return None
-    return parsed if isinstance(parsed, dict) else None
+        Raises:
+          ValueError: One of them is damaged: uses may be missing.
+        """
+        found = []
+        for line in self._log.read(limit):
+            self._lines += 1
+            try:
+                found.append(checked(json.loads(line)))
+            except (ValueError, AttributeError):
+                raise ValueError(
+                    f"ledger {self._path} is damaged in line {self._lines}, and uses may be "
+                    "missing: put back the file as it was written, or start a new one and add "
+                    "what both tell"
+                ) from None
+        return found

@@ -75,6 +75,8 @@ def protect(
             )
         protected = OnceDataset(once, *parts, transform=transform, cached=cached)
     else:
+        if seed is not None:
+            account.simulate()
         fresh = FreshNoise(channel.noise, single=single, seed=seed)
         protected = PerStepDataset(fresh, *parts, transform=transform, cached=cached)
     return protected if records is data else protected_loader(data, protected)

@@ -98,12 +98,14 @@ class Ledger:
         self.total = None if total is None else check.positive("total_information", total)
         self.law = law_of(channel)
         self.message: str | None = None
+        self.simulation = False
         self._run = secrets.token_hex(8)
         self._laws = {self.law: _Uses(channel.capacity_nats)}
         self._served: Counts = np.zeros(records, dtype=np.int64)  # by this channel, by all runs
         self._served_before = 0
         self._allowed: int | None = None
         self._journal = None if path is None else Journal(path, records)
+        self._written: set[str] = set()  # draws that the journal holds
         self._process = generation()
         self._catch_up()
 
@@ -127,13 +129,24 @@ class Ledger:
             if law != self.law
         )
 
+    @property
+    def foreign(self) -> bool:
+        """Whether it counts uses of another channel, of which it knows the capacity only."""
+        self._catch_up()
+        return any(law != self.law and uses.most() for law, uses in self._laws.items())
+
+    def simulate(self) -> None:
+        """Notes, for good, that noise of records counted here follows from a seed."""
+        if not self.simulation and self._journal is not None:
+            self._journal.write({"simulation": True}, durable=True)
+        self.simulation = True
+
     def draw(self, *draws: Draw) -> None:
         """Counts draws of `once` noise for all records; those it knows already are free.
 
         Raises:
           BudgetSpent: Where they would exceed the budget.
         """
-        known = {name for uses in self._laws.values() for name in uses.draws}
         for draw in draws:
             self._of(draw.law, draw.capacity_nats).draws.add(draw.name)
         self._changed()
@@ -143,11 +156,12 @@ class Ledger:
                 f"use(s) of a record tell up to {self.nats:.6g} nats"
             )
         for draw in draws:
-            if self._journal is not None and draw.name not in known:
+            if self._journal is not None and draw.name not in self._written:
                 self._journal.write(
                     {"draw": draw.name, "law": draw.law, "capacity_nats": draw.capacity_nats},
                     durable=True,
                 )
+                self._written.add(draw.name)
 
     def within_budget(self) -> bool:
         """Whether what is counted fits the budget; where not, says so once."""
@@ -223,7 +237,8 @@ class Ledger:
             }
             for law, uses in self._laws.items()
         }
-        return {"version": 1, "records": self.records, "laws": laws}
+        label = {"simulation": self.simulation}
+        return {"version": 1, "records": self.records, "laws": laws, **label}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         """Adds what another ledger of the same records counted; nothing is ever forgotten."""
@@ -235,6 +250,8 @@ class Ledger:
             raise ValueError(f"state is of version {version}, which this recondite does not know")
         if records != self.records:
             raise ValueError(f"state is of {records} records, these are {self.records}")
+        if state.get("simulation"):
+            self.simulate()
         for law, entry in laws.items():
             uses = self._of(law, entry["capacity_nats"])
             uses.draws.update(entry["draws"])
@@ -246,11 +263,14 @@ class Ledger:
     def _catch_up(self) -> None:
         """Reads what this and other runs wrote to the journal since."""
         lines = [] if self._journal is None else self._journal.read()
+        if any("simulation" in line for line in lines):
+            self.simulation = True
         others = [line for line in lines if "law" in line and line.get("run") != self._run]
         for line in others:
             uses = self._of(line["law"], line["capacity_nats"])
             if "draw" in line:
                 uses.draws.add(line["draw"])
+                self._written.add(line["draw"])
             else:
                 np.add.at(self._of_run(uses, line["run"]), line["served"], 1)
         if others:

@@ -87,7 +87,7 @@ class Protected(ABC):
             "capacity_nats": ledger.channel.capacity_nats,
             "total_information": ledger.total,
             "budget_spent": self.budget_spent,
-            "guarantee": self.guarantee,
+            "guarantee": self.guarantee and not ledger.simulation,
             "note": self.note,
             "labels": _LABELS,
             "limits": list(ledger.channel.limits),

@@ -7,10 +7,12 @@ import multiprocessing.context
 import os
 import secrets
 import stat
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from recondite._files import create
+from recondite._locks import Log
 
 __all__ = ["Draw", "Secret"]
 
@@ -80,17 +82,22 @@ class Secret:
         return keyed.digest()
 
     def remember(self, draw: Draw) -> None:
-        """Writes a draw to the secret's file, on disk before it returns."""
+        """Writes a draw to the secret's file, whole and on disk before it returns.
+
+        Raises:
+          ValueError: It could not be written: the draw must not be used.
+        """
         if self._path is None or any(known.name == draw.name for known in self._draws):
             return
-        # A line that a kill cut short must not swallow this one: hence the newline in front.
-        line = f"\ndraw {draw.name} {draw.law} {draw.capacity_nats!r}\n"
-        descriptor = os.open(self._path, os.O_WRONLY | os.O_APPEND)
+        if not self._path.exists():
+            raise ValueError(f"secret file {self._path} is gone: put it back, with its draws")
         try:
-            os.write(descriptor, line.encode())
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+            log = Log(self._path)
+            log.append(f"draw {draw.name} {draw.law} {draw.capacity_nats!r}".encode())
+            log.close()
+        except OSError as error:
+            reason = error.strerror or error
+            raise ValueError(f"secret file {self._path} cannot be written: {reason}") from None
         self._draws.append(draw)
 
     def _open(self, path: Path) -> None:
@@ -107,7 +114,8 @@ class Secret:
             self._key = content
             return
         try:
-            header, key, *lines = content.decode("ascii").splitlines()
+            # What has no newline yet was cut short, and what it announced was never served.
+            header, key, *lines = content.decode("ascii").split("\n")[:-1]
             self._key = _of_length(bytes.fromhex(key), "secret")
             if header != _HEADER:
                 raise ValueError
@@ -116,7 +124,7 @@ class Secret:
                 f"secret file {path} is neither {_BYTES} raw bytes nor written by recondite"
             ) from None
         self._path = path
-        # A line without all its words was cut short, and what it announced was never served.
+        # Version 0.1.0 left lines that were cut short, with a newline.
         words = [line.split() for line in lines]
         self._draws = [Draw(w[1], w[2], float(w[3])) for w in words if len(w) == 4]
 
@@ -144,17 +152,7 @@ def _of_length(value: bytes, name: str) -> bytes:
 
 def _create(path: Path) -> None:
     """Writes a new secret, whole or not at all; of two processes at once one wins."""
-    content = f"{_HEADER}\n{secrets.token_hex(_BYTES)}\n"
     try:
-        descriptor, name = tempfile.mkstemp(dir=path.parent)  # readable by its owner only
-        try:
-            os.write(descriptor, content.encode())
-            os.fsync(descriptor)
-            os.close(descriptor)
-            os.link(name, path)
-        finally:
-            os.unlink(name)
-    except FileExistsError:
-        return
+        create(path, f"{_HEADER}\n{secrets.token_hex(_BYTES)}\n".encode())
     except OSError as error:
         raise ValueError(f"secret file {path} cannot be written: {error.strerror}") from None

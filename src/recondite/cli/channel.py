@@ -98,6 +98,10 @@ def _load(flag: str, path: Path) -> Any:
         raise ValueError(f"{flag}: no file {str(path)!r}") from None
     except (OSError, ValueError, EOFError) as error:
         reason = str(error).splitlines()[0] if str(error) else "not readable"
+        if "pickle" in reason.lower():  # NumPy would advise to load it unsafely
+            reason = (
+                "it holds Python objects or is not NumPy's format: save numbers with numpy.save"
+            )
         raise ValueError(f"{flag}: {path.name} is no plain .npy array ({reason})") from None
 
 

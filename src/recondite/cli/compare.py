@@ -61,6 +61,9 @@ def compare(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the grid and the time it takes; run nothing.")
     ] = False,
+    own_code: Annotated[
+        bool, typer.Option("--own-code", help="Let --dry-run import package.module:function.")
+    ] = False,
     retry_failed: Annotated[
         bool, typer.Option("--retry-failed", help="Run again what failed before.")
     ] = False,
@@ -74,7 +77,7 @@ def compare(
 ) -> None:
     """Runs a study."""
     with progress("reading the study"):
-        read = _read(study, data_dir)
+        read = _read(study, data_dir, own_code=own_code or not dry_run)
     folder = out or Path("runs") / read.name
     if dry_run:
         _dry_run(read, folder, workers, data_dir, as_json)
@@ -136,20 +139,37 @@ def report(
         print(f"figures: {figures}")
 
 
-def _read(path: Path, data_dir: Path | None) -> Any:
+def _read(path: Path, data_dir: Path | None, *, own_code: bool = True) -> Any:
+    """The study, checked; where code of its own must not run, one that names none."""
     try:
-        from recondite.experiments.source import StudyError
-        from recondite.experiments.study import read_study
+        from recondite.experiments.source import StudyError, read
+        from recondite.experiments.study import check_source
     except ImportError as error:
         raise ValueError(
             f"a comparison needs {error.name}: pip install 'recondite[compare]'"
         ) from None
     try:
-        return read_study(path, None if data_dir is None else str(data_dir))[0]
+        source = read(path)
+        if not own_code:
+            _no_code(source.data)
+        return check_source(source, None if data_dir is None else str(data_dir))[0]
     except StudyError as error:
         for line in error.lines:
             print(line, file=sys.stderr)
         raise typer.Exit(2) from None
+
+
+def _no_code(content: Any) -> None:
+    """Refuses a study whose data or model is code that a look at the study would run."""
+    from recondite.data.dotted import is_dotted
+
+    for key in ("data", "model"):
+        name = content.get(key) if isinstance(content, dict) else None
+        if isinstance(name, str) and is_dotted(name):
+            raise ValueError(
+                f"{key} {name} is code, and even a dry run imports and calls it: read it first, "
+                "then add --own-code"
+            )
 
 
 def _compare(

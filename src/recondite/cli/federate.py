@@ -185,12 +185,20 @@ def up(
     audit_seconds: _SECONDS = 10.0,
     wait: Annotated[float, typer.Option("--wait", help="Seconds a round waits.")] = 300.0,
     port: Annotated[int, typer.Option("--port", help="First port; 0 finds free ones.")] = 0,
+    days: Annotated[int, typer.Option("--days", help="How long certificates are valid.")] = 30,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on where a server in --out was killed.")
+    ] = False,
     data_dir: _DATA_DIR = "",
     out: _OUT = Path("deployment"),
 ) -> None:
     """A deployment on loopback."""
-    from recondite.federated.deployment import Deployment, DeploymentError, write_app
+    from recondite.federated.checkpoint import Checkpoint
+    from recondite.federated.deployment import Deployment, DeploymentError, Ended
+    from recondite.federated.folders import private_folder
+    from recondite.federated.project import write_app
     from recondite.federated.settings import Settings
+    from recondite.federated.shares import initial_model
 
     place = out.resolve()
     noisy = defence not in ("none", "clip") and not defence.endswith("-channel")
@@ -213,26 +221,51 @@ def up(
         wait=wait,
         data_dir=str(Path(found).resolve()) if found else "",
         out=str(place / "results"),
+        resume=int(resume),
     )
 
     def tell(line: str) -> None:
         if not settings.quiet:
             print(line, file=sys.stderr, flush=True)
 
-    ledgers = place / "ledgers"
-    app = write_app(place / "app", plan)
-    machine = Deployment(place, nodes, lambda index: {"ledger": str(ledgers)}, port=port, tell=tell)
+    # A wrong model, data set or checkpoint is told before anything is started.
+    model_there = initial_model(plan)
+    if resume:
+        Checkpoint.resumed(place / "results", plan, model_there)
+    private_folder(place)
+    # The policy is pinned on every node: what the server's app says of it is not read there.
+    policy = plan.policy().with_values(ledger=str(place / "ledgers")).to_config()
     try:
+        machine = Deployment(
+            place, nodes, lambda index: policy, port=port, days=days, keep=resume, tell=tell
+        )
+        if not resume:
+            _set_aside(place / "results")
+        app = write_app(place / "app", plan)
         with machine:
             for line in machine.run(app):
                 tell(line)
+    except Ended as signal:
+        print(f"recondite: ended by {signal}: nothing is left running", file=sys.stderr)
+        raise typer.Exit(128 + signal.number) from None
     except DeploymentError as error:
-        print(f"recondite: {error} (logs in {out})", file=sys.stderr)
+        print(f"recondite: {error} (logs in {out}; --resume goes on)", file=sys.stderr)
         raise typer.Exit(1) from None
     if not (place / "results" / "rounds.csv").exists():
-        print(f"recondite: the run did not finish: see the logs in {out}", file=sys.stderr)
+        where = f"see the logs in {out}, and go on with --resume"
+        print(f"recondite: the run did not finish: {where}", file=sys.stderr)
         raise typer.Exit(1)
     _show_deployment(place, out)
+
+
+def _set_aside(results: Path) -> None:
+    """An earlier run's results get a number: they must not pass for those of this one."""
+    if not results.exists():
+        return
+    number = 1
+    while (older := results.with_name(f"{results.name}-{number}")).exists():
+        number += 1
+    results.rename(older)
 
 
 def _show_deployment(place: Path, out: Path) -> None:

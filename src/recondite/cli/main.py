@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 import traceback
-from typing import Annotated
+from typing import Annotated, Any
 
-import click
 import typer
 
 from recondite._version import __version__
@@ -19,9 +18,9 @@ from recondite.cli import (
     data,
     federate,
     leakage,
-    reproduce,
     train,
 )
+from recondite.cli.extensions import add_commands
 from recondite.cli.output import settings
 
 __all__ = ["app", "main"]
@@ -67,7 +66,7 @@ train.register(app)
 attack.register(app)
 compare.register(app)
 federate.register(app)
-reproduce.register(app)
+add_commands(app)
 
 
 # What to install for a command whose libraries are not here.
@@ -78,7 +77,6 @@ _EXTRAS = {
     "compare": "compare",
     "demo": "compare",
     "report": "compare",
-    "reproduce": "compare",
     "federate": "federated",
 }
 
@@ -88,6 +86,20 @@ def _missing(error: ModuleNotFoundError, arguments: list[str]) -> str:
     command = next((word for word in arguments if word in _EXTRAS), None)
     extra = "all" if command is None else _EXTRAS[command]
     return f"{command or 'this'} needs {error.name}: pip install 'recondite[{extra}]'"
+
+
+# What the parser raises for bad input is a class of Click's in older releases of Typer and one of
+# Typer's own in newer ones, which no longer bring Click along: Typer itself is asked which.
+_ANCESTORS = typer.BadParameter.__mro__
+_BAD_INPUT: type[Exception] = _ANCESTORS[_ANCESTORS.index(Exception) - 1]
+
+
+def _refused(error: Any) -> int:
+    """Says in one line what was wrong with the options; without any, what there is to choose."""
+    if type(error).__name__ == "NoArgsIsHelpError":
+        error.show()
+        return 2
+    return _fail(f"{error.format_message()} (see: recondite --help)", 2)
 
 
 def _fail(message: str, code: int) -> int:
@@ -103,12 +115,9 @@ def run(arguments: list[str] | None = None) -> int:
         code = result if isinstance(result, int) else 0
         if code == 130:  # Typer turns an interruption into this code and says nothing
             _fail("interrupted", code)
-    except click.exceptions.NoArgsIsHelpError as error:
-        error.show()
-        code = 2
-    except click.ClickException as error:
-        code = _fail(f"{error.format_message()} (see: recondite --help)", 2)
-    except (click.Abort, KeyboardInterrupt):
+    except _BAD_INPUT as error:
+        code = _refused(error)
+    except (typer.Abort, KeyboardInterrupt):
         code = _fail("interrupted", 130)
     except ValueError as error:
         if settings.debug:

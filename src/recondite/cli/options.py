@@ -13,7 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from recondite.accounting.schedules import FixedSize, Poisson, Schedule, Shuffled
+from recondite.accounting.schedules import Schedule, schedule_for
 from recondite.mechanisms import Mechanism, mechanisms
 
 __all__ = ["MECHANISM", "RUN", "build_mechanism", "build_schedule", "check_relation", "shared"]
@@ -75,10 +75,12 @@ RUN = {
     "batch_size": Annotated[
         str, _option("--batch-size", "Records in a batch.", parser=number, metavar="COUNT")
     ],
-    "sampling": Annotated[str, _option("--sampling", "poisson, shuffled or fixed-size.")],
+    "sampling": Annotated[
+        str, _option("--sampling", "poisson (default), allocation, fixed-size or shuffled.")
+    ],
     "rate": _number("--rate", "Poisson sampling rate."),
     "steps": _number("--steps", "Optimizer steps (releases), not epochs."),
-    "epochs": _number("--epochs", "Epochs of disjoint batches."),
+    "epochs": _number("--epochs", "Passes over the records, with --batch-size and --records."),
     "records": _number("--records", "Number of records."),
     "delta": _number("--delta", "δ of (ε, δ)."),
     "group_size": _number("--group-size", "Records that belong to one person (1)."),
@@ -164,37 +166,46 @@ def build_mechanism(
     return known[name](**values)
 
 
+_EPOCHS = ("epochs", "batch_size", "records")
+# Options that describe a schedule of each kind: one of these sets, and nothing besides.
+_DESCRIBED: dict[str, tuple[tuple[str, ...], ...]] = {
+    "poisson": (("rate", "steps"), _EPOCHS, ("batch_size", "records", "steps")),
+    "allocation": (_EPOCHS,),
+    "fixed-size": (("batch_size", "records", "steps"), _EPOCHS),
+    "shuffled": (_EPOCHS,),
+}
+
+
 def build_schedule(given: SimpleNamespace, *, needed: bool = True) -> Schedule | None:
-    """The schedule that the options describe: explicit, or the only one they can mean."""
-    typed = {
-        name for name in ("rate", "steps", "epochs", "records") if getattr(given, name) is not None
-    }
-    sampling = given.sampling
-    if sampling is None:
-        if not typed:
-            if needed:
-                raise ValueError(
-                    "a schedule is needed: give --rate and --steps (Poisson batches), or --epochs, "
-                    "--batch-size and --records (shuffled batches)"
-                )
-            return None
-        sampling = "shuffled" if "epochs" in typed and "rate" not in typed else "poisson"
-    wanted: dict[str, tuple[Callable[..., Schedule], tuple[str, ...]]] = {
-        "poisson": (Poisson, ("rate", "steps")),
-        "shuffled": (Shuffled, ("epochs", "batch_size", "records")),
-        "fixed-size": (FixedSize, ("batch_size", "records", "steps")),
-    }
-    if sampling not in wanted:
-        raise ValueError(f"--sampling must be one of {', '.join(wanted)}, got {sampling!r}")
-    kind, names = wanted[sampling]
-    missing = [name for name in names if getattr(given, name) is None]
+    """The schedule that the options describe; Poisson batches unless they say otherwise."""
+    parts = ("rate", "steps", "epochs", "records")
+    typed = {name for name in parts if getattr(given, name) is not None}
+    if given.sampling is None and not typed:
+        if needed:
+            raise ValueError(
+                "a schedule is needed: give --records, --batch-size and --epochs, or --rate and "
+                "--steps"
+            )
+        return None
+    sampling = given.sampling or "poisson"
+    if sampling not in _DESCRIBED:
+        raise ValueError(f"--sampling must be one of {', '.join(_DESCRIBED)}, got {sampling!r}")
+    if given.batch_size is not None and typed - {"rate", "steps"}:
+        typed.add("batch_size")
+    ways = _DESCRIBED[sampling]
+    # The way that needs least more is what was meant.
+    names = min(ways, key=lambda way: (len(typed - set(way)), len(set(way) - typed)))
+    missing = [_flag(name) for name in names if getattr(given, name) is None]
     surplus = sorted(typed - set(names))
     if missing:
-        flags = ", ".join("--" + name.replace("_", "-") for name in missing)
-        raise ValueError(f"{flags} is needed for {sampling} batches")
+        raise ValueError(f"{', '.join(missing)} is needed for {sampling} batches")
     if surplus:
-        raise ValueError(f"--{surplus[0]} does not belong to {sampling} batches: leave it out")
-    return kind(**{name: getattr(given, name) for name in names})
+        raise ValueError(f"{_flag(surplus[0])} does not belong to {sampling} batches: leave it out")
+    return schedule_for(sampling, **{name: getattr(given, name) for name in names})
+
+
+def _flag(name: str) -> str:
+    return "--" + name.replace("_", "-")
 
 
 def check_relation(given: SimpleNamespace, mechanism: Mechanism, schedule: Schedule) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -14,6 +13,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from recondite._files import write_atomically
 from recondite.experiments import attackers, rows
 from recondite.experiments.audit import audit
 from recondite.experiments.compression import NOTE, Compression, places_of
@@ -214,9 +214,7 @@ def _keep(kept: Path | None, record: dict[str, Any], model: nn.Module) -> None:
     try:
         kept.mkdir(parents=True, exist_ok=True)
         save_weights(model, kept / "weights.safetensors")
-        draft = kept / "record.json.part"
-        draft.write_text(json.dumps(record, ensure_ascii=False), encoding="utf-8")
-        os.replace(draft, kept / "record.json")
+        write_atomically(kept / "record.json", json.dumps(record, ensure_ascii=False))
     except (OSError, ValueError):
         return  # a full disk costs a second training, not the run
 

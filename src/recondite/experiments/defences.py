@@ -6,8 +6,6 @@ import dataclasses
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from recondite.experiments.constant_noise import ConstantNoise
-from recondite.experiments.kept_lengths import KeptLengths
 from recondite.mechanisms import Mechanism, NoNoise, mechanisms
 
 if TYPE_CHECKING:
@@ -20,8 +18,6 @@ _SET_BY_ENGINE = ("dim", "clip_norm", "batch_size", "max_batch_size", "layers", 
 _CHANNEL = "-channel"
 COMPRESSION = "compression"
 _SYMBOLS = {"kappa": "κ", "noise_multiplier": "σ", "capacity": "capacity"}
-# Defences of comparisons only: papers use them, and they promise nothing.
-_UNPROVEN: dict[str, type[Mechanism]] = {kind.name: kind for kind in (KeptLengths, ConstantNoise)}
 _TITLES = {
     "none": "undefended",
     "clip": "clipping only",
@@ -29,8 +25,6 @@ _TITLES = {
     "vmf": "VMF",
     "partitioned": "partitioned VMF",
     "directional": "directional",
-    "kept-lengths": "directional, lengths kept",
-    "constant-noise": "constant noise",
     "natural-channel": "Natural channel",
     "white-channel": "White channel",
     "personalized-channel": "Personalized channel",
@@ -51,6 +45,7 @@ class Kind:
       channel: The channel on records that it is, or None for noise on gradients.
       private: Whether it promises anything.
       bounds: Whether gradients are clipped as the training says; not at all otherwise.
+      title: What labels call it; empty where the library has words for it, or its name does.
     """
 
     name: str
@@ -60,6 +55,7 @@ class Kind:
     channel: str | None = None
     private: bool = True
     bounds: bool = True
+    title: str = ""
 
     @property
     def on_records(self) -> bool:
@@ -81,8 +77,15 @@ def kinds() -> dict[str, Kind]:
             continue
         fields = [field.name for field in dataclasses.fields(kind)]
         own = tuple(f for f in fields if f not in (*_SET_BY_ENGINE, kind.parameter))
-        private, bounds = name not in _UNPROVEN, name != ConstantNoise.name
-        found[name] = Kind(name, kind.parameter, kind.weaker, own, private=private, bounds=bounds)
+        found[name] = Kind(
+            name,
+            kind.parameter,
+            kind.weaker,
+            own,
+            private=kind.private,
+            bounds=kind.bounds_gradients,
+            title=kind.title,
+        )
     for name in CHANNELS:
         own = ("noise", "fit_on")
         if name == "personalized":
@@ -147,8 +150,8 @@ def subject(name: str) -> str:
 
 
 def _known() -> dict[str, type[Mechanism]]:
-    """Mechanisms, and those that papers use though they protect nothing."""
-    return {**mechanisms(), **_UNPROVEN}
+    """Mechanisms, and those of other packages that promise nothing."""
+    return mechanisms(unproven=True)
 
 
 def suffix(value: float) -> str:
@@ -158,11 +161,11 @@ def suffix(value: float) -> str:
 
 def label(name: str, value: float | None, settings: dict[str, Any]) -> str:
     """A short title: ``VMF κ = 500``."""
-    title = _TITLES.get(name, name)
+    kind = kinds()[name]
+    title = _TITLES.get(name) or kind.title or name
     extra = [
         f"{key} {'as given' if isinstance(item, dict) else item}" for key, item in settings.items()
     ]
-    parameter = kinds()[name].parameter
-    if parameter is not None and value is not None:
-        extra.insert(0, f"{_SYMBOLS.get(parameter, parameter)} = {suffix(value)}")
+    if kind.parameter is not None and value is not None:
+        extra.insert(0, f"{_SYMBOLS.get(kind.parameter, kind.parameter)} = {suffix(value)}")
     return f"{title} {', '.join(extra)}" if extra else title

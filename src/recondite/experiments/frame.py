@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from recondite._files import replaced
 from recondite.experiments.store import load
 
 __all__ = ["flat", "log_to_mlflow", "to_parquet"]
@@ -50,9 +51,8 @@ def to_parquet(run: str | os.PathLike[str], path: str | os.PathLike[str] | None 
             "Parquet needs pandas and pyarrow: pip install 'recondite[parquet]'"
         ) from None
     target = Path(run) / "records.parquet" if path is None else Path(path)
-    draft = target.with_name(target.name + ".part")
-    pd.DataFrame([flat(row) for row in load(run)]).to_parquet(draft)
-    os.replace(draft, target)
+    with replaced(target) as file:
+        pd.DataFrame([flat(row) for row in load(run)]).to_parquet(file)
     return target
 
 

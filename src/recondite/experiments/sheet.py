@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from recondite._files import replaced
 from recondite.data.records import needed
 
 __all__ = ["contact_sheet"]
@@ -46,10 +47,8 @@ def contact_sheet(
             place = (_GAP + column * (size[0] + _GAP), _GAP + band * deep + row * (size[1] + 2))
             sheet.paste(picture.convert("RGB").resize(size, pictures.Resampling.NEAREST), place)
     target = Path(path)
-    draft = target.with_name(f".{target.name}.part")
     try:
-        sheet.save(draft, format="PNG")
-        os.replace(draft, target)
+        with replaced(target) as file:
+            sheet.save(file, format="PNG")
     except OSError as error:
-        draft.unlink(missing_ok=True)
         raise ValueError(f"cannot write {target}: {error.strerror or error}") from error

@@ -14,6 +14,10 @@ __all__ = ["Mistake", "Source", "StudyError", "nearest", "parse", "read", "where
 
 Place = tuple[str | int, ...]
 
+# Far beyond any study; a few aliases of aliases would otherwise fill the memory.
+_MOST_VALUES = 20_000
+_DEEPEST = 20
+
 _NUMBER = re.compile(r"[-+]?(\d+\.?\d*|\.\d+)[eE][-+]?\d+")
 
 
@@ -122,6 +126,8 @@ def parse(text: str, name: str) -> Source:
         line = 1 if mark is None else mark.line + 1
         problem = getattr(error, "problem", None) or "it is not YAML"
         raise StudyError([f"{name}:{line}: {problem}"]) from error
+    except RecursionError:
+        raise StudyError([f"{name}:1: lists within lists without end: write it flat"]) from None
     source = Source(name, data, lines)
     if mistakes:
         raise source.error(mistakes)
@@ -134,6 +140,12 @@ def _walk(node: Any, place: Place, lines: dict[Place, int], mistakes: list[Mista
     if node is None:
         return None
     lines.setdefault(place, node.start_mark.line + 1)
+    if len(lines) > _MOST_VALUES or len(place) > _DEEPEST:
+        raise yaml.error.MarkedYAMLError(
+            problem=f"more than {_MOST_VALUES:,} values or {_DEEPEST} levels, aliases counted: "
+            "write a smaller study",
+            problem_mark=node.start_mark,
+        )
     if isinstance(node, yaml.MappingNode):
         found: dict[str, Any] = {}
         for key_node, value_node in node.value:

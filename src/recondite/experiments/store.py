@@ -15,6 +15,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from recondite._files import write_atomically
+from recondite._locks import InUse, Log
+
 __all__ = ["GALLERY", "RECORDS", "STUDY", "Store", "StoreError", "load", "read_lines", "read_study"]
 
 RECORDS, STUDY, GALLERY = "records.jsonl", "study.json", "gallery"
@@ -42,26 +45,22 @@ class Store:
         self.path = self.folder / name
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
-            self._handle = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+            self._log = Log(self.path, alone=True, mode=0o644)
+        except InUse:
+            raise StoreError(
+                f"{self.folder} is being written by another process: wait for it, or give another "
+                "--out"
+            ) from None
         except OSError as error:
             raise StoreError(f"cannot write to {self.folder}: {_reason(error)}") from error
-        _lock(self._handle, self.folder)
-        self._repair()
         self.rows = {row["key"]: row for row in read_lines(self.path)}
 
     def append(self, row: Row) -> None:
         """Adds a row, safely on the disk when this returns."""
-        line = (
-            json.dumps(row, ensure_ascii=False, allow_nan=False, separators=(",", ":")) + "\n"
-        ).encode()
-        end = os.fstat(self._handle).st_size
+        line = json.dumps(row, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode()
         try:
-            written = 0
-            while written < len(line):
-                written += os.write(self._handle, line[written:])
-            os.fsync(self._handle)
+            self._log.append(line)
         except OSError as error:
-            os.ftruncate(self._handle, end)
             raise StoreError(
                 f"cannot write to {self.path}: {_reason(error)}: what was finished is kept; make "
                 "room and run the same command again"
@@ -71,16 +70,10 @@ class Store:
     def put(self, name: str, content: bytes) -> None:
         """Writes another file of the run, whole or not at all."""
         path = self.folder / name
-        draft = path.with_name(path.name + ".part")
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
-            with open(draft, "wb") as file:
-                file.write(content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(draft, path)
+            write_atomically(path, content)
         except OSError as error:
-            draft.unlink(missing_ok=True)
             raise StoreError(
                 f"cannot write {path}: {_reason(error)}: what was finished is kept; make room and "
                 "run the same command again"
@@ -88,30 +81,13 @@ class Store:
 
     def close(self) -> None:
         """Lets go of the file, and of the lock with it."""
-        if self._handle >= 0:
-            os.close(self._handle)
-            self._handle = -1
+        self._log.close()
 
     def __enter__(self) -> Store:
         return self
 
     def __exit__(self, *exception: object) -> None:
         self.close()
-
-    def _repair(self) -> None:
-        """Cuts off a line that was not finished."""
-        size = os.fstat(self._handle).st_size
-        keep = size
-        while keep > 0:
-            start = max(0, keep - 65536)
-            chunk = os.pread(self._handle, keep - start, start)
-            newline = chunk.rfind(b"\n")
-            if newline >= 0:
-                keep = start + newline + 1
-                break
-            keep = start
-        if keep < size:
-            os.ftruncate(self._handle, keep)
 
 
 def read_lines(path: str | os.PathLike[str]) -> list[Row]:
@@ -182,21 +158,6 @@ def load(run: str | os.PathLike[str], *, every: bool = False) -> list[Row]:
     if every or wanted is None:
         return list(rows.values())
     return [rows[key] for key in wanted if key in rows]
-
-
-def _lock(handle: int, folder: Path) -> None:
-    """Keeps a second writer out for as long as this process lives."""
-    try:
-        import fcntl
-    except ImportError:  # not on this system: two writers are then the user's to avoid
-        return
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
-        os.close(handle)
-        raise StoreError(
-            f"{folder} is being written by another process: wait for it, or give another --out"
-        ) from None
 
 
 def _reason(error: OSError) -> str:

@@ -15,6 +15,7 @@ __all__ = ["Attack", "Defence", "Study", "Target", "Training", "read_study"]
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1, strict=True)]
+_MOST_SEEDS = 1_000
 
 
 class _Part(BaseModel):
@@ -155,7 +156,9 @@ class Study(_Part):
     defences: Annotated[list[Defence], Field(min_length=1)]
     training: Training = Training()
     attacks: list[Attack] = []
-    seeds: Annotated[list[Annotated[int, Field(ge=0, strict=True)]], Field(min_length=1)] = [0]
+    seeds: Annotated[
+        list[Annotated[int, Field(ge=0, strict=True)]], Field(min_length=1, max_length=_MOST_SEEDS)
+    ] = [0]
     delta: Annotated[float, Field(gt=0, lt=1)] | None = None
     public: bool | None = None
 
@@ -163,6 +166,8 @@ class Study(_Part):
     @classmethod
     def _count(cls, value: Any) -> Any:
         if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            if value > _MOST_SEEDS:
+                raise ValueError(f"must be at most {_MOST_SEEDS:,} repetitions, got {value}")
             return list(range(value))
         if not isinstance(value, list):
             raise ValueError(

@@ -1,11 +1,15 @@
 """A ready Flower app: clients with shares of a data set, any defence, an auditing server.
 
-``client_app`` and ``server_app`` are what Flower loads. They read :class:`Settings` from the
-run's configuration; a SuperNode's own ``--node-config`` wins over it.
+``client_app`` and ``server_app`` are what Flower loads. The client goes by the
+:class:`~recondite.federated.policy.Policy` of its node (``--node-config``); the server reads the
+keys that begin with ``server.`` of the run's configuration.
 """
 
 from __future__ import annotations
 
+import logging
+import traceback
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,78 +17,113 @@ import numpy as np
 import torch
 
 from recondite.federated.budget import Budget
-from recondite.federated.flower import flower
+from recondite.federated.flower import flower, log
 from recondite.federated.local import Streams, train_locally
 from recondite.federated.mod import defend
-from recondite.federated.settings import CHANNELS, Settings
+from recondite.federated.policy import CHANNELS, Policy
+from recondite.federated.replies import error_reply
+from recondite.federated.settings import Settings
 from recondite.federated.shares import channel_for, initial_model, share_of
+from recondite.federated.staying_out import StayOutError
 from recondite.mechanisms import NoNoise
 
-__all__ = ["client_app", "defence_of", "server_app", "train"]
+__all__ = ["PLAN", "client_app", "defence_of", "ready_client", "server_app"]
 
+PLAN = "plan"
 _STREAMS = "recondite.streams"
+_UNUSABLE = "this client's policy cannot be used; the reason is in the client's own log"
 
 
-def settings_of(message: Any, context: Any) -> Settings:
-    """The settings of a message: the run's, the server's for this message, the node's own."""
-    sent = dict(message.content.config_records.get("config", {})) if message else {}
-    return Settings.of(context.run_config, sent, context.node_config)
-
-
-def defence_of(settings: Settings) -> Any:
-    """The mod that the settings describe; None without a defence."""
-    if settings.defence == "none":
+def defence_of(policy: Policy) -> Any:
+    """The mod that a policy describes; None where it pins that there is no defence."""
+    if policy.defence == "none":
         return None
-    seed = settings.seed_or_none
-    ledger = settings.ledger or None
-    limit = settings.budget_epsilon
+    seed = policy.seed_or_none
+    ledger = policy.ledger or None
+    limit = policy.budget_epsilon
     budget = Budget(epsilon=limit) if limit > 0 else None
-    if settings.defence in CHANNELS:
-        once = settings.noise == "once"
+    if policy.defence in CHANNELS:
+        once = policy.noise == "once"
         return defend(
-            channel=channel_for(settings),
-            noise=settings.noise,
+            channel=channel_for(policy),
+            noise=policy.noise,
             ledger=ledger,
             budget=budget,
             seed=None if once else seed,
         )
-    if settings.level == "record" and settings.mechanism_name:
+    if policy.level == "record" and policy.mechanism_name:
         return defend(ledger=ledger, budget=budget, seed=seed)
-    mechanism = settings.mechanism() or NoNoise(clip=True)
-    return defend(mechanism, max_norm=settings.max_norm, ledger=ledger, budget=budget, seed=seed)
+    mechanism = policy.mechanism() or NoNoise(clip=True)
+    return defend(mechanism, max_norm=policy.max_norm, ledger=ledger, budget=budget, seed=seed)
 
 
-def _defended(message: Any, context: Any, call_next: Any) -> Any:
-    """The mod of the ready app: the defence of the settings, if there is one."""
-    chosen = defence_of(settings_of(message, context))
-    return call_next(message, context) if chosen is None else chosen(message, context, call_next)
+@dataclass(frozen=True)
+class _Client:
+    """The functions of the ready client app.
 
+    Attributes:
+      policies: Pinned in the app, for simulations. With several, a message says by its number
+        which of them its round is of; with none, the node has to pin one.
+    """
 
-def train(message: Any, context: Any) -> Any:
-    """Trains on the client's share and returns the weights, undefended: the mod does the rest."""
-    app = flower()
-    settings = settings_of(message, context)
-    model = initial_model(settings)
-    _load(model, message.content["arrays"])
-    client = int(context.node_config.get("partition-id", 0))
-    records = share_of(settings, client)
-    # One stream a federation: a simulation may run several, one after the other.
-    place = f"{_STREAMS}.{settings.partition}.{settings.local_steps}.{settings.label}"
-    kept = context.state.config_records
-    outcome = train_locally(
-        model, records, settings, Streams.of(dict(kept[place]) if place in kept else {})
-    )
-    if settings.seed_or_none is not None:
-        kept[place] = app.ConfigRecord(outcome.streams.to_config())
-    if settings.truth:
-        _leave_truth(settings, message, context, outcome.batches)
-    content = app.RecordDict(
-        {
-            "arrays": app.ArrayRecord(model.state_dict()),
-            "metrics": app.MetricRecord({"num-examples": len(records), "train-loss": outcome.loss}),
-        }
-    )
-    return app.Message(content, reply_to=message)
+    policies: tuple[Policy, ...] = ()
+
+    def policy(self, message: Any, context: Any) -> Policy:
+        """The policy of one message: the node's, with what the server may ask for."""
+        sent = message.content.config_records
+        own = self.policies[0] if self.policies else None
+        if len(self.policies) > 1:
+            number = sent["config"].get(PLAN) if "config" in sent else None
+            if not isinstance(number, int) or not 0 <= number < len(self.policies):
+                raise StayOutError(f"{PLAN} must be the number of one of the app's policies")
+            own = self.policies[number]
+        return Policy.pinned(context.node_config, own).under(context.run_config, *sent.values())
+
+    def defended(self, message: Any, context: Any, call_next: Any) -> Any:
+        """The mod: the defence of the policy, or one line that says why nothing is done."""
+        try:
+            policy = self.policy(message, context)
+            chosen = defence_of(policy)
+        except StayOutError as reason:
+            log(logging.WARNING, f"recondite: this client stays out of the round: {reason}")
+            return error_reply(message, str(reason))
+        except Exception as error:
+            # The reason may hold the node's own paths and values: it stays here.
+            if not isinstance(error, ValueError):
+                logging.getLogger("flwr").error("recondite: %s", traceback.format_exc())
+            log(logging.WARNING, f"recondite: this client stays out of the round: {error}")
+            return error_reply(message, _UNUSABLE)
+        if chosen is None:
+            log(logging.WARNING, "recondite: defence none is pinned: the update leaves as it is")
+            return call_next(message, context)
+        return chosen(message, context, call_next)
+
+    def train(self, message: Any, context: Any) -> Any:
+        """Trains on the client's share; the weights go back undefended: the mod does the rest."""
+        app = flower()
+        policy = self.policy(message, context)
+        model = initial_model(policy)
+        _load(model, message.content["arrays"])
+        client = int(context.node_config.get("partition-id", 0))
+        records = share_of(policy, client)
+        # One stream a federation: a simulation may run several, one after the other.
+        place = f"{_STREAMS}.{policy.partition}.{policy.local_steps}.{policy.label}"
+        kept = context.state.config_records
+        outcome = train_locally(
+            model, records, policy, Streams.of(dict(kept[place]) if place in kept else {})
+        )
+        if policy.seed_or_none is not None:
+            kept[place] = app.ConfigRecord(outcome.streams.to_config())
+        if policy.truth:
+            _leave_truth(policy, message, context, outcome.batches)
+        metrics = {"num-examples": len(records), "train-loss": outcome.loss}
+        content = app.RecordDict(
+            {
+                "arrays": app.ArrayRecord(model.state_dict()),
+                "metrics": app.MetricRecord(metrics),
+            }
+        )
+        return app.Message(content, reply_to=message)
 
 
 def _load(model: Any, record: Any) -> None:
@@ -92,9 +131,9 @@ def _load(model: Any, record: Any) -> None:
     model.load_state_dict(values)
 
 
-def _leave_truth(settings: Settings, message: Any, context: Any, batches: Any) -> None:
+def _leave_truth(policy: Policy, message: Any, context: Any, batches: Any) -> None:
     """In a simulation: what this client trained on, for the auditor to score against."""
-    folder = Path(settings.truth)
+    folder = Path(policy.truth)
     folder.mkdir(parents=True, exist_ok=True)
     number = int(message.content["config"]["server-round"])
     images = np.stack([images.numpy() for images, _ in batches])
@@ -104,9 +143,17 @@ def _leave_truth(settings: Settings, message: Any, context: Any, batches: Any) -
     draft.replace(folder / f"{number}-{context.node_id}.npz")
 
 
-def _client_app() -> Any:
-    app = flower("flwr.clientapp").ClientApp(mods=[_defended])
-    app.train()(train)
+def ready_client(*policies: Policy) -> Any:
+    """The ready client app.
+
+    Args:
+      *policies: Pinned in the app, for simulations only, where one person owns both sides. What a
+        node pins wins. With several, the server's messages say ``plan``, the number of one.
+        Without any, a node that pins no defence does not train.
+    """
+    client = _Client(policies)
+    app = flower("flwr.clientapp").ClientApp(mods=[client.defended])
+    app.train()(client.train)
     return app
 
 
@@ -120,8 +167,8 @@ def _server_app() -> Any:
 def _main(grid: Any, context: Any) -> None:
     from recondite.federated.server import federate
 
-    federate(grid, Settings.of(context.run_config))
+    federate(grid, Settings.of_server(context.run_config))
 
 
-client_app = _client_app()
+client_app = ready_client()
 server_app = _server_app()

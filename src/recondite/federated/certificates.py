@@ -13,7 +13,7 @@ from typing import Any
 from recondite import _validate
 from recondite.data.records import needed
 
-__all__ = ["Credentials", "issue"]
+__all__ = ["Credentials", "issue", "kept"]
 
 
 @dataclass(frozen=True)
@@ -25,12 +25,14 @@ class Credentials:
       certificate: The server's.
       key: The server's private key.
       nodes: Private key of every node (OpenSSH), with its public key beside it (.pub).
+      until: When both certificates expire. Keys of nodes do not.
     """
 
     authority: Path
     certificate: Path
     key: Path
     nodes: tuple[Path, ...]
+    until: datetime.datetime
 
 
 def issue(
@@ -42,11 +44,14 @@ def issue(
 ) -> Credentials:
     """Makes new keys (P-384) and certificates; the authority's own key is thrown away.
 
+    Nobody can sign a further certificate in the authority's name, not even its owner: to renew,
+    issue everything anew and take the new files to every machine.
+
     Args:
       folder: Where to write; created for its owner only.
       nodes: How many nodes.
       hosts: Names and addresses by which the server is reached.
-      days: How long certificates are valid.
+      days: How long both certificates are valid, from now.
     """
     needed("cryptography", "cryptography")
     from cryptography import x509
@@ -58,6 +63,7 @@ def issue(
         PublicFormat,
     )
 
+    _validate.at_least("days", days, 1)
     place = Path(folder)
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     root, server = (ec.generate_private_key(ec.SECP384R1()) for _ in range(2))
@@ -72,6 +78,7 @@ def issue(
         tuple(
             place / f"node-{index}.key" for index in range(_validate.at_least("nodes", nodes, 1))
         ),
+        leaf.not_valid_after_utc,
     )
     out.authority.write_bytes(own.public_bytes(Encoding.PEM))
     out.certificate.write_bytes(leaf.public_bytes(Encoding.PEM))
@@ -82,6 +89,27 @@ def issue(
         public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH)
         path.with_suffix(".pub").write_bytes(public + b"\n")
     return out
+
+
+def kept(folder: str | os.PathLike[str], nodes: int) -> Credentials:
+    """The files of an earlier :func:`issue`, for nodes that have to stay who they were.
+
+    Raises:
+      ValueError: Some are missing, or the certificates have expired.
+    """
+    needed("cryptography", "cryptography")
+    from cryptography import x509
+
+    place = Path(folder)
+    keys = tuple(place / f"node-{index}.key" for index in range(nodes))
+    files = (place / "ca.pem", place / "server.pem", place / "server.key")
+    missing = [path for path in (*files, *keys) if not path.exists()]
+    if missing:
+        raise ValueError(f"{missing[0]} is missing: these nodes have no keys from an earlier run")
+    until = x509.load_pem_x509_certificate(files[1].read_bytes()).not_valid_after_utc
+    if until <= datetime.datetime.now(datetime.timezone.utc):
+        raise ValueError(f"the certificates in {place} expired on {until:%Y-%m-%d}: issue new ones")
+    return Credentials(*files, keys, until)
 
 
 def _certificate(name: str, key: Any, signer: Any, days: int, extensions: list[Any]) -> Any:

@@ -87,14 +87,14 @@ def simulate(
 
     def main(grid: Any, context: Any) -> None:
         del context
-        for plan in plans:
+        for number, plan in enumerate(plans):
             told = None if progress is None else _bound(progress, plan)
-            _, rows = federate(grid, plan, study=name_of(plan), progress=told)
+            _, rows = federate(grid, plan, study=name_of(plan), progress=told, plan=number)
             results.append((plan, rows))
 
     server.main()(main)
 
-    from recondite.federated.app import client_app
+    from recondite.federated.app import ready_client
 
     logger = logging.getLogger("flwr")
     level = logger.level
@@ -103,7 +103,8 @@ def simulate(
     try:
         flower("flwr.simulation").run_simulation(
             server_app=server,
-            client_app=client_app,
+            # Who runs a simulation owns both sides: the policies are pinned in its app.
+            client_app=ready_client(*(plan.policy() for plan in plans)),
             num_supernodes=plans[0].clients,
             backend_config={
                 "client_resources": {"num_cpus": 1, "num_gpus": 0.0},

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import shutil
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -16,69 +18,50 @@ from pathlib import Path
 from typing import Any
 
 from recondite import _validate
-from recondite.federated.certificates import Credentials, issue
+from recondite.federated.certificates import Credentials, issue, kept
 from recondite.federated.flower import QUIET, flower
-from recondite.federated.settings import Settings
+from recondite.federated.folders import locked_folder, private_folder
+from recondite.federated.processes import descendants, end, forward, free_ports, signal_group
+from recondite.federated.project import toml_lines
 
-__all__ = ["Deployment", "DeploymentError", "write_app"]
+__all__ = ["Deployment", "DeploymentError", "Ended"]
 
-_APP = '''"""The ready app of recondite, as Flower loads it."""
-
-from recondite.federated.app import client_app, server_app
-
-__all__ = ["client_app", "server_app"]
-'''
-_PROJECT = """[project]
-name = "recondite-federation"
-version = "1.0.0"
-description = "Federated training with a defence on the client and an auditor on the server"
-license = "Apache-2.0"
-dependencies = []
-
-[tool.flwr.app]
-publisher = "recondite"
-
-[tool.flwr.app.components]
-serverapp = "federation.apps:server_app"
-clientapp = "federation.apps:client_app"
-
-[tool.flwr.app.config]
-"""
+# A SuperLink holds a node that died for alive until two heartbeats of 30 s are missing, and
+# refuses it until then.
+_RETRIES = (5.0, 10.0, 20.0, 40.0, 60.0, 60.0)
+_SIGNALS = tuple(
+    getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
+)
 
 
 class DeploymentError(RuntimeError):
     """A part of the federation did not start or stopped early; one line, with its log."""
 
 
-def write_app(folder: str | os.PathLike[str], settings: Settings) -> Path:
-    """Writes the ready app as a Flower project with these settings."""
-    place = Path(folder)
-    package = place / "federation"
-    package.mkdir(parents=True, exist_ok=True)
-    (package / "__init__.py").write_text('"""A federation."""\n')
-    (package / "apps.py").write_text(_APP)
-    lines = [f"{name} = {_toml(value)}\n" for name, value in settings.to_config().items()]
-    (place / "pyproject.toml").write_text(_PROJECT + "".join(lines))
-    return place
+class Ended(BaseException):  # like KeyboardInterrupt, it must not be caught as an error
+    """A signal asked this process to end."""
 
-
-def _toml(value: Any) -> str:
-    if isinstance(value, str):
-        return '"' + value.replace("\\", "\\\\").replace('"', '\\"') + '"'
-    return repr(value)
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
 
 
 @dataclass
 class Deployment:
     """The processes of a federation on loopback, with TLS and node authentication.
 
-    Every process is ours and is ended by its id. Nothing listens beyond 127.0.0.1.
+    Every process is ours and is ended by its id. Nothing listens beyond 127.0.0.1. Inside a
+    ``with`` statement SIGINT, SIGTERM and SIGHUP end everything that was started. The folder and
+    what is written to it can be read by their owner only, and it serves one deployment at a time.
 
     Attributes:
       folder: For keys, certificates, logs, Flower's own files and the app.
       nodes: SuperNodes.
-      node_config: Settings of each node, beside its partition.
+      node_config: What is pinned on each node, beside its partition.
       port: First of the ports used; 0 finds free ones.
+      days: How long the certificates are valid.
+      keep: Whether nodes keep the keys of an earlier deployment in this folder, and so stay the
+        clients that its ledgers know.
       tell: Called with one line whenever something happens.
     """
 
@@ -86,17 +69,29 @@ class Deployment:
     nodes: int
     node_config: Callable[[int], Mapping[str, Any]] = lambda index: {}
     port: int = 0
+    days: int = 30
+    keep: bool = False
     tell: Callable[[str], None] = lambda line: None
     processes: dict[str, subprocess.Popen[Any]] = field(default_factory=dict)
+    _held: bool = field(default=False, init=False)
+    _pending: int | None = field(default=None, init=False)
+    _handlers: dict[int, Any] = field(default_factory=dict, init=False)
+    _revived: dict[int, tuple[int, float]] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         flower()
         _validate.at_least("nodes", self.nodes, 1)
         self.folder = Path(self.folder).resolve()
-        self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        private_folder(self.folder)
+        self._lock: int | None = locked_folder(self.folder)
         count = self.nodes + 1
-        self.ports = [self.port + i for i in range(count)] if self.port else _free_ports(count)
-        self.credentials: Credentials = issue(self.folder / "keys", self.nodes)
+        self.ports = [self.port + i for i in range(count)] if self.port else free_ports(count)
+        keys = self.folder / "keys"
+        self.credentials: Credentials = (
+            kept(keys, self.nodes) if self.keep else issue(keys, self.nodes, days=self.days)
+        )
+        for older in self.folder.glob("superlink.db*"):
+            older.chmod(0o600)
         home = self.folder / "flower"
         home.mkdir(exist_ok=True)
         (home / "config.toml").write_text(
@@ -143,20 +138,24 @@ class Deployment:
         )
         self._await_port(self.ports[0], "superlink", wait)
         self.tell(f"SuperLink at {self.address}, TLS, nodes authenticated by their keys")
+        self.tell(f"certificates are valid until {keys.until:%Y-%m-%d} (--days)")
 
     def register(self) -> None:
         """Tells the SuperLink the public keys of the nodes: others are refused."""
         for path in self.credentials.nodes:
             public = str(path.with_suffix(".pub"))
             done = self.flwr("supernode", "register", public, "here")
-            if done.returncode:
+            known = self.keep and "already in use" in done.stdout + done.stderr
+            if done.returncode and not known:
                 raise DeploymentError(f"a node's key was not accepted: {_last_line(done)}")
 
     def start_node(self, index: int) -> None:
-        """Starts one SuperNode."""
+        """Starts one SuperNode, with what is pinned on it in a file of its own."""
         keys = self.credentials
         config = {**self.node_config(index), "partition-id": index, "num-partitions": self.nodes}
-        text = " ".join(f"{key}={_toml(value)}" for key, value in config.items())
+        pinned = self.folder / f"node-{index}.toml"
+        pinned.write_text(toml_lines(config))
+        pinned.chmod(0o600)
         self._spawn(
             f"node-{index}",
             "flower-supernode",
@@ -164,7 +163,7 @@ class Deployment:
             *("--auth-supernode-private-key", str(keys.nodes[index])),
             *("--host", "127.0.0.1", "--port", str(self.ports[index + 1])),
             *("--ssl-certfile", str(keys.certificate), "--ssl-keyfile", str(keys.key)),
-            *("--ssl-ca-certfile", str(keys.authority), "--node-config", text),
+            *("--ssl-ca-certfile", str(keys.authority), "--node-config", str(pinned)),
         )
         self.tell(f"SuperNode {index} started")
 
@@ -182,19 +181,27 @@ class Deployment:
     def run(self, app: Path) -> Iterator[str]:
         """Runs an app and yields its log, line by line; ends when the run does."""
         command = [_program("flwr"), "run", str(app), "here", "--stream"]
-        process = subprocess.Popen(
-            command,
-            env=self.environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            start_new_session=True,
-        )
-        self.processes["run"] = process
-        assert process.stdout is not None
-        for line in process.stdout:
-            yield line.rstrip("\n")
+        with self._undisturbed():
+            process = subprocess.Popen(
+                command,
+                env=self.environment,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                text=True,
+                start_new_session=True,
+            )
+            self.processes["run"] = process
+        lines: queue.Queue[str | None] = queue.Queue()
+        threading.Thread(target=forward, args=(process.stdout, lines), daemon=True).start()
+        while True:
+            # Looked after every second: a run that waits for a dead process says nothing.
+            with contextlib.suppress(queue.Empty):
+                line = lines.get(timeout=1.0)
+                if line is None:
+                    break
+                yield line
             self.check_alive()
+            self.revive()
         if process.wait():
             raise DeploymentError(f"flwr run ended with code {process.returncode}")
 
@@ -204,24 +211,53 @@ class Deployment:
         if server is not None and server.poll() is not None:
             raise DeploymentError(f"superlink stopped with code {server.returncode}")
 
+    def revive(self) -> None:
+        """Starts SuperNodes again that stopped, until the SuperLink accepts them."""
+        for index in range(self.nodes):
+            process = self.processes.get(f"node-{index}")
+            if process is None or process.poll() is None:
+                continue
+            tries, due = self._revived.get(index, (0, 0.0))
+            if tries >= len(_RETRIES):
+                continue
+            if not due:
+                self._revived[index] = (tries, time.monotonic() + _RETRIES[tries])
+                what = f"SuperNode {index} stopped with code {process.returncode}"
+                self.tell(f"{what}: starting it again in {_RETRIES[tries]:g} s")
+            elif time.monotonic() >= due:
+                signal_group(process, signal.SIGKILL)  # children that outlived it
+                self._revived[index] = (tries + 1, 0.0)
+                self.start_node(index)
+
     def kill(self, name: str) -> None:
         """Ends one process and its children at once, as a crash would."""
         process = self.processes.pop(name)
-        _signal(process, signal.SIGKILL)
+        below = descendants([process.pid])
+        signal_group(process, signal.SIGKILL)
         process.wait()
+        end(below, 0.0)
 
     def stop(self, grace: float = 10.0) -> None:
         """Ends everything: asks first, insists after ``grace`` seconds."""
+        self._held = True  # a second signal must not leave half of them behind
+        below = descendants(process.pid for process in self.processes.values())
         for process in self.processes.values():
-            _signal(process, signal.SIGTERM)
+            signal_group(process, signal.SIGTERM)
         deadline = time.monotonic() + grace
         for process in self.processes.values():
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(max(0.1, deadline - time.monotonic()))
             # Children of a SuperNode may outlive it: the whole group goes.
-            _signal(process, signal.SIGKILL)
+            signal_group(process, signal.SIGKILL)
             process.wait()
+        end(below | descendants(below), deadline)
         self.processes.clear()
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        self._handlers.clear()
 
     def log_of(self, name: str) -> str:
         """What a process said."""
@@ -230,6 +266,7 @@ class Deployment:
 
     def __enter__(self) -> Deployment:
         try:
+            self._listen()
             self.start()
         except BaseException:  # Ctrl-C too: what was started must not stay behind
             self.stop()
@@ -239,8 +276,36 @@ class Deployment:
     def __exit__(self, *error: object) -> None:
         self.stop()
 
+    def _listen(self) -> None:
+        """Signals that end this process raise, so that what was started is stopped first."""
+        if threading.current_thread() is not threading.main_thread():
+            return
+        for number in _SIGNALS:
+            # One that is ignored stays so: that is what nohup is for.
+            if signal.getsignal(number) is not signal.SIG_IGN:
+                self._handlers[number] = signal.signal(number, self._on_signal)
+
+    def _on_signal(self, number: int, frame: Any) -> None:
+        del frame
+        if self._held:
+            self._pending = number
+            return
+        raise KeyboardInterrupt if number == signal.SIGINT else Ended(number)
+
+    @contextlib.contextmanager
+    def _undisturbed(self) -> Iterator[None]:
+        """A signal waits until a process that is being started is known."""
+        self._held = True
+        try:
+            yield
+        finally:
+            self._held = False
+        if self._pending is not None:
+            number, self._pending = self._pending, None
+            self._on_signal(number, None)
+
     def _spawn(self, name: str, program: str, *arguments: str) -> None:
-        with (self.folder / f"{name}.log").open("ab") as log:
+        with self._undisturbed(), (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
                 [_program(program), *arguments],
                 env=self.environment,
@@ -249,6 +314,7 @@ class Deployment:
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
                 start_new_session=True,
+                umask=0o077,  # Flower's database holds what clients sent
             )
 
     def _await_port(self, port: int, name: str, wait: float) -> None:
@@ -268,21 +334,6 @@ def _program(name: str) -> str:
     if found is None:
         raise ValueError(f"{name} is not installed: pip install 'recondite[federated]'")
     return found
-
-
-def _free_ports(count: int) -> list[int]:
-    held = [socket.socket() for _ in range(count)]
-    for one in held:
-        one.bind(("127.0.0.1", 0))
-    ports = [int(one.getsockname()[1]) for one in held]
-    for one in held:
-        one.close()
-    return ports
-
-
-def _signal(process: subprocess.Popen[bytes], number: int) -> None:
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, number)
 
 
 def _last_line(done: subprocess.CompletedProcess[str]) -> str:

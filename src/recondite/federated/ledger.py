@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -11,7 +12,10 @@ from typing import Any
 
 __all__ = ["MemoryLedger", "ReleaseLedger"]
 
-_FORMAT = "recondite-federated-ledger 1"
+_FORMAT = "recondite-federated-ledger 2"
+_OLDER = "recondite-federated-ledger 1"  # without checksums
+_CUT = {"cut": True}
+_LOST = "restore it from a backup, or begin a new folder with a budget less what was spent"
 _CONFIG = "recondite.ledger"
 
 
@@ -23,8 +27,16 @@ class ReleaseLedger:
     round, so it is counted once. Files can be read by their owner only: they tell when a client
     trained, and the stored release is what the server got.
 
+    A damaged ledger is refused, not read as a smaller one: every line has a checksum, a line that
+    a kill cut short is passed over only where the next one says so, and a folder that holds
+    releases without a ledger has lost it. Assumes that its owner does not change it on purpose:
+    removing whole lines, or the whole folder, is not noticed.
+
     Args:
       folder: Where the ledger lives, for one client; created if missing.
+
+    Raises:
+      ValueError: The ledger cannot be written, is damaged, or was deleted.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:
@@ -33,6 +45,8 @@ class ReleaseLedger:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._path = self.folder / "releases.jsonl"
             if not self._path.exists() or self._path.stat().st_size == 0:
+                if any((self.folder / name).exists() for name in ("outbox", ".lock")):
+                    raise ValueError(f"ledger {self._path} was deleted, not its releases: {_LOST}")
                 self._append({"format": _FORMAT})
         except OSError as error:
             raise ValueError(f"ledger {folder} cannot be written: {error.strerror}") from None
@@ -49,7 +63,7 @@ class ReleaseLedger:
 
     def write(self, line: dict[str, Any]) -> None:
         """Appends a release, on disk before this returns. A key that is there stays one line."""
-        self._append(line)
+        self._append({**line, "check": _checksum(line)})
 
     def stored(self, key: str) -> bytes | None:
         """The bytes of a release that may have left, if they are the last ones."""
@@ -89,11 +103,15 @@ class ReleaseLedger:
         return self.folder / "outbox" / f"{key}.bin"
 
     def _append(self, line: dict[str, Any]) -> None:
-        # The newline in front ends a line that a kill cut short: it must not swallow this one.
-        text = f"\n{json.dumps(line, separators=(',', ':'), allow_nan=False)}\n".encode()
-        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        text = f"{_json(line)}\n".encode()
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT
         descriptor = os.open(self._path, flags, 0o600)
         try:
+            size = os.fstat(descriptor).st_size
+            if size and os.pread(descriptor, 1, size - 1) != b"\n":
+                # A line that a kill cut short must not swallow this one, nor pass for a damaged
+                # one later: what it announces had not left.
+                text = f"\n{_json(_CUT)}\n".encode() + text
             if os.write(descriptor, text) != len(text):
                 raise ValueError(f"ledger {self._path} cannot be written: the disk may be full")
             os.fsync(descriptor)
@@ -104,20 +122,65 @@ class ReleaseLedger:
 
     def _read(self) -> dict[str, dict[str, Any]]:
         found: dict[str, dict[str, Any]] = {}
-        first = None
-        for text in self._path.read_bytes().splitlines():
-            if not text.strip():
-                continue
-            try:
-                line = json.loads(text)
-            except ValueError:
-                continue  # cut short by a kill: what it announces had not left
-            first = line if first is None else first
-            if "key" in line:
-                found.setdefault(line["key"], line)
-        if not isinstance(first, dict) or first.get("format") != _FORMAT:
+        content = self._path.read_bytes()
+        numbered = [(n, t) for n, t in enumerate(content.split(b"\n"), 1) if t.strip()]
+        first = _parsed(numbered[0][1]) if numbered else None
+        if first is None or first.get("format") not in (_FORMAT, _OLDER):
             raise ValueError(f"ledger {self._path} is not a file written by recondite")
+        cut: int | None = None
+        for number, text in numbered[1:]:
+            line = _parsed(text)
+            if line == _CUT:
+                cut = None
+            elif line is None and _is_cut(text, again=cut is not None):
+                cut = cut or number  # in order only at the end, or where the next line says so
+            elif line is None or cut is not None or not _sound(line, first["format"]):
+                raise ValueError(f"ledger {self._path} is damaged at line {cut or number}: {_LOST}")
+            else:
+                found.setdefault(line["key"], line)
+        if cut is not None and content.endswith(b"\n"):
+            raise ValueError(f"ledger {self._path} is damaged at line {cut}: {_LOST}")
         return found
+
+
+def _parsed(text: bytes) -> dict[str, Any] | None:
+    try:
+        line = json.loads(text)
+    except ValueError:
+        return None
+    return line if isinstance(line, dict) else None
+
+
+def _json(value: dict[str, Any]) -> str:
+    return json.dumps(value, separators=(",", ":"), allow_nan=False)
+
+
+def _is_cut(text: bytes, *, again: bool) -> bool:
+    """Whether a text is the beginning of a line; after another such one, of the line saying so."""
+    if again:
+        return _json(_CUT).encode().startswith(text)
+    try:
+        json.JSONDecoder().raw_decode(text.decode())
+    except ValueError:
+        return True
+    return False  # a whole line, and something else behind it
+
+
+def _checksum(line: dict[str, Any]) -> str:
+    plain = {key: line[key] for key in sorted(line) if key != "check"}
+    return hashlib.blake2b(_json(plain).encode(), digest_size=16).hexdigest()
+
+
+def _sound(line: dict[str, Any], form: str) -> bool:
+    """Whether a line is as it was written."""
+    if not isinstance(line.get("key"), str):
+        return False
+    if "check" not in line:
+        return form == _OLDER
+    try:
+        return bool(line["check"] == _checksum(line))
+    except ValueError:  # NaN, which was never written
+        return False
 
 
 class MemoryLedger:

@@ -13,7 +13,7 @@ from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
 from recondite.data import ImageSet
-from recondite.federated.settings import CHANNELS, Settings
+from recondite.federated.policy import CHANNELS, Policy
 from recondite.federated.training_report import trained_with
 from recondite.training.engine import PrivacyEngine
 from recondite.training.sampling import PrivateLoader
@@ -69,7 +69,7 @@ class Outcome:
 
 
 def train_locally(
-    model: nn.Module, records: ImageSet, settings: Settings, streams: Streams | None = None
+    model: nn.Module, records: ImageSet, policy: Policy, streams: Streams | None = None
 ) -> Outcome:
     """Trains a model in place for E steps.
 
@@ -80,20 +80,20 @@ def train_locally(
     Args:
       model: With the weights that the server sent.
       records: The client's share.
-      settings: The federation.
+      policy: The client's, for this round.
       streams: Where a seeded client left off.
     """
     model.train()
     streams = streams or Streams()
-    optimizer = torch.optim.SGD(model.parameters(), lr=settings.learning_rate)
+    optimizer = torch.optim.SGD(model.parameters(), lr=policy.learning_rate)
     # Behind a plain data set, records are read through torch's loaders, where a channel acts.
-    dataset: Any = _Plain(records) if settings.defence in CHANNELS else records
-    source = DataLoader(dataset, batch_size=min(settings.batch_size, len(records)))
-    mechanism = settings.mechanism()
+    dataset: Any = _Plain(records) if policy.defence in CHANNELS else records
+    source = DataLoader(dataset, batch_size=min(policy.batch_size, len(records)))
+    mechanism = policy.mechanism()
     engine: PrivacyEngine | None = None
-    if mechanism is not None and settings.level == "record":
-        engine = PrivacyEngine(seed=settings.seed_or_none)
-        sampling = settings.sampling
+    if mechanism is not None and policy.level == "record":
+        engine = PrivacyEngine(seed=policy.seed_or_none)
+        sampling = policy.sampling
         if mechanism.noise_on == "record" and sampling == "poisson":
             sampling = "fixed-size"
         _, _, loader = engine.make_private(
@@ -101,7 +101,7 @@ def train_locally(
             optimizer=optimizer,
             data_loader=source,
             mechanism=mechanism,
-            max_grad_norm=settings.max_norm,
+            max_grad_norm=policy.max_norm,
             sampling=sampling,
         )
         if streams.noise is not None:
@@ -109,10 +109,10 @@ def train_locally(
                 torch.frombuffer(bytearray(streams.noise), dtype=torch.uint8)
             )
     else:
-        loader = PrivateLoader(source, sampling=settings.sampling, seed=settings.seed_or_none)
-    walk = _Walk(loader, streams, seeded=settings.seed_or_none is not None)
+        loader = PrivateLoader(source, sampling=policy.sampling, seed=policy.seed_or_none)
+    walk = _Walk(loader, streams, seeded=policy.seed_or_none is not None)
     total, used = 0.0, []
-    for places, (images, labels) in walk.batches(settings.local_steps):
+    for places, (images, labels) in walk.batches(policy.local_steps):
         optimizer.zero_grad(set_to_none=True)
         loss = nn.functional.cross_entropy(model(images), labels, reduction="sum")
         if engine is None:
@@ -122,13 +122,13 @@ def train_locally(
             torch.autograd.backward(loss / len(labels))
         optimizer.step()
         total += float(loss.detach()) / len(labels)
-        if settings.truth:
+        if policy.truth:
             # The records themselves: what a channel hands out is not what an attacker wants.
             used.append((records.images[places], records.labels[places]))
     if engine is not None:
-        trained_with(engine, model, passes=None if settings.seed < 0 else walk.begun)
+        trained_with(engine, model, passes=None if policy.seed < 0 else walk.begun)
         walk.streams.noise = bytes(engine._generator.get_state().numpy().tobytes())
-    return Outcome(settings.local_steps, total / settings.local_steps, walk.streams, used)
+    return Outcome(policy.local_steps, total / policy.local_steps, walk.streams, used)
 
 
 class _Plain(Dataset[Any]):

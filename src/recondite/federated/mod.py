@@ -90,16 +90,17 @@ class Defence:
             raise StayOutError("defend must come after secaggplus_mod in the list of mods")
         book = self.open_ledger(context)
         _, before = arrays_of(message)
-        key = round_key(message, before)
+        key, node = round_key(message, before), str(context.node_id)
         with book.locked():
-            sent = self._again(book, key)
+            sent = self._again(book, key, node)
         if sent is None:
-            line = {**self._heading(message, key), **self._planned(book, before)}
+            heading = {**self._heading(message, key), "node": node}
+            line = {**heading, **self._planned(book, before)}
             seen = self._refuse_overspending(book, line)
             after, line, counted = self._trained(message, context, call_next, book, before, line)
             content = dumps(after)
             with book.locked():
-                sent = self._again(book, key)
+                sent = self._again(book, key, node)
                 if sent is None:
                     self._refuse_overspending(book, line, seen)
                     book.store(key, content)
@@ -117,13 +118,17 @@ class Defence:
         folder = Path(os.fspath(given))
         return ReleaseLedger(folder if part is None else folder / f"client-{part}")
 
-    def _again(self, book: ReleaseLedger | MemoryLedger, key: str) -> Arrays | None:
+    def _again(self, book: ReleaseLedger | MemoryLedger, key: str, node: str) -> Arrays | None:
         """What a round that was released before gets: the same bytes, or nothing."""
-        counted = any(line["key"] == key for line in book.lines())
+        counted = [line for line in book.lines() if line["key"] == key]
         stored = book.stored(key)
         if not counted:
             # Stored but not counted: the client died in between, and nothing left.
             return None
+        if counted[0].get("node", node) != node:
+            raise StayOutError(
+                "another client released this round from the same ledger: give each its own folder"
+            )
         if stored is None:
             raise StayOutError("this round was released before, and its bytes are gone")
         log(logging.INFO, "recondite: the round was released before: the same bytes again")

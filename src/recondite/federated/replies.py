@@ -46,14 +46,24 @@ def server_round(message: Any) -> int | None:
     return int(group) if group and group.isdigit() else None
 
 
+def _federation(message: Any) -> str | None:
+    for record in message.content.config_records.values():
+        if isinstance(record.get("federation"), str):
+            return f"federation {record['federation']}"
+    return None
+
+
 def round_key(message: Any, arrays: Arrays) -> str:
     """Names a round: the same run, round and global model are the same round, however often sent.
 
-    Without a round in the configuration, the message itself is the round.
+    Without a round in the configuration, the message itself is the round. A server that goes on
+    after a crash has a new run: it may name its federation instead. That gains it nothing, for a
+    round by a known name gets the bytes that left before, and any other is counted.
     """
     number = server_round(message)
     digest = hashlib.blake2b(digest_size=16)
-    digest.update(f"{message.metadata.run_id} {message.metadata.message_type} ".encode())
+    run = _federation(message) or str(message.metadata.run_id)
+    digest.update(f"{run} {message.metadata.message_type} ".encode())
     digest.update(
         f"round {number}".encode()
         if number is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -12,13 +13,19 @@ from typing import Any
 import numpy as np
 import torch
 
+from recondite.federated.checkpoint import Checkpoint
+from recondite.federated.checks import Limits
 from recondite.federated.cost import Spent, spent
 from recondite.federated.evidence import Originals
 from recondite.federated.flower import flower
 from recondite.federated.ledger import ReleaseLedger
-from recondite.federated.settings import CHANNELS, Settings
+from recondite.federated.policy import CHANNELS
+from recondite.federated.screening import ScreeningStrategy
+from recondite.federated.settings import Settings
 from recondite.federated.shares import held_out_set, initial_model
 from recondite.federated.strategy import AuditingStrategy
+from recondite.federated.waiting import BoundedFedAvg
+from recondite.mechanisms.registry import mechanisms
 from recondite.models import count_parameters, save_weights
 from recondite.training.record import machine, write_json
 from recondite.training.trainer import evaluate
@@ -35,6 +42,7 @@ def federate(
     *,
     study: str = "federated",
     progress: Callable[[Row], None] | None = None,
+    plan: int | None = None,
 ) -> tuple[Any, list[Row]]:
     """Trains over a Flower grid.
 
@@ -43,31 +51,37 @@ def federate(
       settings: The federation. ``out`` receives rounds.csv, weights and the auditor's evidence.
       study: Name of the run in the report.
       progress: Called with each round's row.
+      plan: Which of the policies of a simulation's client app this federation is of.
 
     Returns:
       The trained model and one row a round: accuracy, loss, what one client released at most, and
       what the auditor rebuilt at best.
     """
-    app, strategies = flower(), flower("flwr.serverapp.strategy")
+    app = flower()
     model, held_out = initial_model(settings), held_out_set(settings)
-    asked = max(1, round(settings.fraction * settings.clients))
-    strategy: Any = strategies.FedAvg(
-        fraction_train=settings.fraction,
-        fraction_evaluate=0.0,
-        min_train_nodes=asked,
-        min_available_nodes=settings.clients,
-    )
+    point = _checkpoint(settings, model)
+    done = 0 if point is None else point.done
+    average = BoundedFedAvg(settings.clients, fraction=settings.fraction, wait=settings.wait)
+    limits = Limits(settings.max_weight, _largest(settings, count_parameters(model)))
     auditor = None
+    strategy: Any
     if settings.audit_every:
-        strategy = _audited(strategy, model, held_out, settings, study)
+        strategy = _audited(average, limits, done, model, held_out, settings, study)
         auditor = strategy.auditor
-    rows: list[Row] = []
+    else:
+        strategy = ScreeningStrategy(average, limits=limits, done=done)
+    rows: list[Row] = [] if point is None else list(point.rows)
 
     def evaluated(number: int, arrays: Any) -> Any:
+        if rows and number == 0:
+            return None  # where the server before this one stopped
+        number += done
         _load(model, arrays)
         scores = evaluate(model, held_out)
         row = _round(settings, number, scores)
         rows.append(row)
+        if point is not None:
+            point.write(settings, model, number, row)
         if auditor is not None:
             utility = {"test_accuracy": scores["accuracy"], "test_loss": scores["loss"]}
             auditor.note_utility(number, utility)
@@ -75,12 +89,14 @@ def federate(
             progress(row)
         return app.MetricRecord(scores)
 
-    config = app.ConfigRecord(_sent(settings))
+    named = {} if point is None else {"federation": point.federation}
+    chosen = {} if plan is None else {"plan": plan}
+    config = app.ConfigRecord({**settings.asked(), **named, **chosen})
     initial = app.ArrayRecord(model.state_dict())
     strategy.start(
         grid,
         initial,
-        num_rounds=settings.rounds,
+        num_rounds=settings.rounds - done,
         timeout=settings.wait,
         train_config=config,
         evaluate_fn=evaluated,
@@ -89,7 +105,17 @@ def federate(
         _add_reconstructions(rows, strategy.finish())
     if settings.out:
         _write(Path(settings.out), settings, rows, model, study)
+    if point is not None:
+        point.finish()
     return model, rows
+
+
+def _checkpoint(settings: Settings, model: Any) -> Checkpoint | None:
+    """Where the rounds are written to after each; None without a folder for results."""
+    if not settings.out:
+        return None
+    folder = Path(settings.out)
+    return Checkpoint.resumed(folder, settings, model) if settings.resume else Checkpoint(folder)
 
 
 def ledgers(folder: str | os.PathLike[str]) -> list[Spent]:
@@ -108,24 +134,38 @@ def read_truth(folder: str | os.PathLike[str], number: int, node: str) -> Origin
     return images.flatten(0, 1), labels.flatten()
 
 
-def _sent(settings: Settings) -> dict[str, Any]:
-    """The settings that clients need, as a configuration that goes with every message."""
-    own = (
-        "out",
-        "audit-every",
-        "audit-clients",
-        "audit-seconds",
-        "attack",
-        "attack-steps",
-        "rounds",
-    )
-    return {key: value for key, value in settings.to_config().items() if key not in own}
+def _largest(settings: Settings, parameters: int) -> float | None:
+    """The largest update that the defence the server expects can release, if it says."""
+    if settings.max_update > 0:
+        return settings.max_update
+    if settings.level != "client" and settings.defence != "clip":
+        return None
+    parameter = "" if settings.mechanism() is None else mechanisms()[settings.defence].parameter
+    if settings.defence == "clip" or parameter == "kappa":
+        most = 1.0
+    elif parameter == "noise_multiplier":
+        # The norm of the noise is beyond this with probability below exp(-32).
+        most = 1.0 + settings.strength * (math.sqrt(parameters) + 8.0)
+    else:
+        return None
+    # Weights are rounded to their type on the way: a hundredth more.
+    return 1.01 * settings.max_norm * most
 
 
-def _audited(strategy: Any, model: Any, held_out: Any, settings: Settings, study: str) -> Any:
+def _audited(
+    strategy: Any,
+    limits: Limits,
+    done: int,
+    model: Any,
+    held_out: Any,
+    settings: Settings,
+    study: str,
+) -> Any:
     truth = settings.truth
     return AuditingStrategy(
         strategy,
+        limits=limits,
+        done=done,
         every=settings.audit_every,
         clients=settings.audit_clients,
         seed=settings.seed_or_none,

@@ -9,7 +9,7 @@ import numpy as np
 
 from recondite.data import ImageSet, load
 from recondite.federated.partition import shares
-from recondite.federated.settings import CHANNELS, Settings
+from recondite.federated.policy import CHANNELS, Policy
 from recondite.mechanisms import NoNoise
 from recondite.models import resolve
 from recondite.training.plan import Plan
@@ -17,66 +17,74 @@ from recondite.training.plan import Plan
 __all__ = ["channel_for", "held_out_set", "initial_model", "share_of"]
 
 
-def _plan(settings: Settings) -> Plan:
-    prepare = settings.prepare or None
-    return Plan(data=settings.data, model=settings.model, mechanism=NoNoise(), prepare=prepare)
+def _plan(policy: Policy) -> Plan:
+    prepare = policy.prepare or None
+    return Plan(data=policy.data, model=policy.model, mechanism=NoNoise(), prepare=prepare)
 
 
 @functools.lru_cache(maxsize=8)
 def _records(data: str, data_dir: str, prepare: str, model: str, split: str) -> ImageSet:
-    plan = _plan(Settings(data=data, model=model, prepare=prepare))
+    plan = _plan(Policy("none", data=data, model=model, prepare=prepare))
     found = load(data, split, directory=data_dir or None, prepare=plan.preparation)
     return found.normalised(*plan.pixel_scale())
 
 
-def _split(settings: Settings, split: str) -> ImageSet:
-    return _records(settings.data, settings.data_dir, settings.prepare, settings.model, split)
+def _split(policy: Policy, split: str) -> ImageSet:
+    return _records(policy.data, policy.data_dir, policy.prepare, policy.model, split)
 
 
 @functools.lru_cache(maxsize=32)
-def _parts(settings: Settings) -> tuple[Any, ...]:
-    labels = _training(settings).labels.numpy()
+def _parts(policy: Policy) -> tuple[Any, ...]:
+    labels = _training(policy).labels.numpy()
     # The cut is public in a demonstration: it must be the same in every process.
-    seed = max(settings.seed, 0)
-    return shares(settings.partition, labels, settings.clients, alpha=settings.alpha, seed=seed)
+    seed = max(policy.seed, 0)
+    return shares(policy.partition, labels, policy.clients, alpha=policy.alpha, seed=seed)
 
 
-def _training(settings: Settings) -> ImageSet:
+def _training(policy: Policy) -> ImageSet:
     """The records that are shared out; those after them stay for fitting channels."""
-    found = _split(settings, "train")
-    count = settings.records or len(found)
+    found = _split(policy, "train")
+    count = policy.records or len(found)
     if count >= len(found):
         return found
-    return found.subset(_spread(found, settings)[:count].tolist())
+    return found.subset(_spread(found, policy)[:count].tolist())
 
 
-def _spread(found: ImageSet, settings: Settings) -> Any:
-    return np.random.default_rng(max(settings.seed, 0)).permutation(len(found))
+def _spread(found: ImageSet, policy: Policy) -> Any:
+    return np.random.default_rng(max(policy.seed, 0)).permutation(len(found))
 
 
-def share_of(settings: Settings, client: int) -> ImageSet:
+def share_of(policy: Policy, client: int) -> ImageSet:
     """The share of one client."""
-    cut = settings.with_values(
-        **{name: getattr(Settings(), name) for name in ("defence", "strength", "out", "truth")}
-    )
-    return _training(settings).subset(_parts(cut)[client % settings.clients])
+    return _training(policy).subset(_parts(_undefended(policy))[client % policy.clients])
 
 
-def held_out_set(settings: Settings) -> ImageSet:
+def _undefended(policy: Policy) -> Policy:
+    """What decides the cut, and no more: rounds and defences share what was read and cut."""
+    kept = ("data", "data_dir", "prepare", "model", "clients", "partition", "alpha")
+    values = {name: getattr(policy, name) for name in (*kept, "records", "seed")}
+    return Policy("none", **values)
+
+
+def held_out_set(policy: Policy) -> ImageSet:
     """Records that no client has."""
-    return _split(settings, "test")
+    return _split(policy, "test")
 
 
-def initial_model(settings: Settings) -> Any:
+def initial_model(policy: Policy) -> Any:
     """The network with its first weights."""
-    records = _split(settings, "train")
-    seed = settings.seed_or_none
-    return resolve(settings.model, records.shape, len(records.classes), seed=seed)
+    records = _split(policy, "train")
+    seed = policy.seed_or_none
+    return resolve(policy.model, records.shape, len(records.classes), seed=seed)
+
+
+def channel_for(policy: Policy) -> Any:
+    """The channel of the policy, fitted to held-out records: clients' own stay out of it."""
+    return _channel(_undefended(policy), policy.defence, policy.capacity)
 
 
 @functools.lru_cache(maxsize=4)
-def channel_for(settings: Settings) -> Any:
-    """The channel of the settings, fitted to held-out records: clients' own stay out of it."""
+def _channel(policy: Policy, defence: str, capacity: float) -> Any:
     from recondite import channels
 
     kinds: tuple[Any, ...] = (
@@ -84,7 +92,7 @@ def channel_for(settings: Settings) -> Any:
         channels.WhiteChannel,
         channels.MinimumPowerChannel,
     )
-    kind = dict(zip(CHANNELS, kinds, strict=True))[settings.defence]
-    held_out = held_out_set(settings)
+    kind = dict(zip(CHANNELS, kinds, strict=True))[defence]
+    held_out = held_out_set(policy)
     dim = int(np.prod(held_out.shape))
-    return kind.fit(held_out.images.numpy(), settings.capacity * dim)
+    return kind.fit(held_out.images.numpy(), capacity * dim)

@@ -5,6 +5,7 @@ A law describes the worst-case pair (P, Q) of one release: P with a person's rec
 another; accounting composes them. Nothing here knows which mechanism a law came from.
 """
 
+from recondite.losses.allocated import AllocatedLoss
 from recondite.losses.base import LossLaw
 from recondite.losses.errors import GridTooFineError
 from recondite.losses.gaussian import GaussianLoss
@@ -15,6 +16,7 @@ from recondite.losses.sampled import FoldedLoss, RevealedLoss, without_replaceme
 from recondite.losses.sphere import SphereLoss
 
 __all__ = [
+    "AllocatedLoss",
     "DiscretePair",
     "FoldedLoss",
     "GaussianLoss",

@@ -20,6 +20,7 @@ __all__ = ["LatentLoss", "MixedLoss", "log_moment", "order_groups"]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
 _MOST_CELLS = 4e6
+_MOST_PANELS = 4e6
 _FEW_NODES, _FEW_WEIGHTS = np.polynomial.legendre.leggauss(4)
 
 
@@ -58,6 +59,11 @@ class LatentLoss(LossLaw):
         """Edges of the integration panels, finer where the loss bends."""
         low, high = self.span(drop, order)
         count = max(2, int(np.ceil((high - low) / self.width)))
+        if count > _MOST_PANELS:
+            raise GridTooFineError(
+                f"noise so weak that a loss spans {count:.0e} panels cannot be accounted for: "
+                "take a larger noise multiplier, or a smaller kappa"
+            )
         edges = [np.linspace(low, high, count + 1)]
         for centre, distance in self.kinks():
             steps = np.arange(0.5, 6.5) * distance

@@ -81,6 +81,10 @@ class Mechanism(ABC):
       weaker: Whether a larger or a smaller ``parameter`` means less noise.
       noise_on: Whether noise is drawn once for the average of a batch, or for each record.
       subject: What capacity and information speak of.
+      private: Whether it promises anything. Where False, only a comparison can name it.
+      bounds_gradients: Whether it needs gradients clipped as the training says; a comparison
+        trains without clipping where False, and nothing can then be promised.
+      title: What a comparison calls it; its name where empty.
       dim: Number of coordinates released; None until a model is known.
     """
 
@@ -89,6 +93,9 @@ class Mechanism(ABC):
     weaker: ClassVar[Literal["larger", "smaller"]]
     noise_on: ClassVar[Literal["average", "record"]] = "average"
     subject: ClassVar[str] = "the batch's averaged gradient"
+    private: ClassVar[bool] = True
+    bounds_gradients: ClassVar[bool] = True
+    title: ClassVar[str] = ""
     dim: int | None
     # What makes it a dataclass to type checkers; the decorator of each mechanism fills it.
     __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]

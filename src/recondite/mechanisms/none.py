@@ -27,6 +27,7 @@ class NoNoise(Mechanism):
     name: ClassVar[str] = "none"
     parameter: ClassVar[str] = ""
     weaker: ClassVar[Literal["larger", "smaller"]] = "larger"
+    private: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         self._check_dim(1)

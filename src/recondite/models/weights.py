@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
+from recondite._files import write_atomically
 from recondite.data.records import needed
 
 __all__ = ["load_weights", "read_tensors", "save_weights", "write_tensors"]
@@ -30,19 +30,9 @@ def write_tensors(tensors: Mapping[str, Tensor], path: str | os.PathLike[str]) -
     # Copies: the format has no tensors that share memory, as tied weights do.
     copies = {key: value.detach().cpu().contiguous().clone() for key, value in tensors.items()}
     content: bytes = library.save(copies, metadata={"format": "pt"})
-    partial: str | None = None
     try:
-        handle, partial = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        # A temporary file is private; a saved one has the rights of any new file.
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(partial, 0o666 & ~mask)
-        os.replace(partial, target)
+        write_atomically(target, content)
     except OSError as error:
-        if partial is not None:
-            Path(partial).unlink(missing_ok=True)
         raise ValueError(f"cannot write {target}: {error.strerror or error}") from error
 
 
@@ -90,10 +80,12 @@ def read_tensors(source: str | os.PathLike[str]) -> dict[str, Tensor]:
     error_type: type[Exception] = needed("safetensors", "safetensors").SafetensorError
     try:
         with path.open("rb") as file:
-            start = file.read(2)
+            start = file.read(9)
     except OSError as error:
         raise ValueError(f"cannot read weights from {path}: {error.strerror or error}") from error
-    if start[:1] == b"\x80" or start == b"PK":
+    # A safetensors file begins with the length of its header, whose first byte may be a pickle's;
+    # eight bytes on, the header begins with a brace. Nothing here unpickles, whatever it is.
+    if start[:2] == b"PK" or (start[:1] == b"\x80" and start[8:] != b"{"):
         raise ValueError(
             f"{path} is a pickle (torch.save), which could run anything: save the weights with "
             "recondite.models.save_weights or safetensors instead"

@@ -19,6 +19,7 @@ __all__ = ["MechanismRun"]
 _DRAWN = {
     "poisson": "every batch was drawn by independent coin flips at this rate",
     "shuffled": "every record was in exactly one batch of every epoch",
+    "allocation": "every record was in one secret batch of every epoch, drawn for it alone",
     "fixed-size": "every batch was a fresh uniform subset of this size",
 }
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import os
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from recondite._files import write_atomically
 from recondite._version import __version__
 from recondite.report import views
 from recondite.report.answer import answer, setting
@@ -62,12 +62,7 @@ def build(
     page = _render(context(runs, show_private=show_private, title=title))
     target = Path(out)
     target.parent.mkdir(parents=True, exist_ok=True)
-    draft = target.with_name(f".{target.name}.{os.getpid()}.part")
-    try:
-        draft.write_text(page, encoding="utf-8", newline="\n")
-        draft.replace(target)
-    finally:
-        draft.unlink(missing_ok=True)
+    write_atomically(target, page)
     return target
 
 

@@ -79,7 +79,6 @@ JUDGES = ("ssim_worst", "ssim", "auc")
 _DEFENCES = {
     "none": "Undefended",
     "clip": "Clipping only",
-    "constant-noise": "Constant noise, unclipped",
     "compression": "Compression",
     "vmf": "VMF",
     "gaussian": "Gaussian (DP-SGD)",

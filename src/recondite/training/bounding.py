@@ -1,7 +1,8 @@
 """How one sample's gradient is bounded: a factor from its norm.
 
 Guarantee: for every rule the bounded gradient has norm at most ``norm`` (the layers' norms, for
-per-layer clipping). Which rule is used does not matter to the accountant, only its bound does.
+per-layer clipping). Which rule is used does not matter to the accountant, only its bound does; and
+whatever a rule says, :func:`safe_factors` holds it to that bound.
 """
 
 from __future__ import annotations
@@ -14,11 +15,27 @@ import torch
 
 from recondite import _validate
 
-__all__ = ["Automatic", "Bound", "Clip", "ClipLayers", "Psac", "Scale", "Unbounded", "bound_rule"]
+__all__ = [
+    "Automatic",
+    "Bound",
+    "Clip",
+    "ClipLayers",
+    "Psac",
+    "Scale",
+    "Unbounded",
+    "bound_rule",
+    "safe_factors",
+]
+
+# Factors beyond these lose digits in single precision, or overflow.
+_LEAST, _MOST = 2.0**-126, 2.0**126
 
 
 class Bound(ABC):
-    """A rule that maps squared norms, one column a layer, to factors of the same shape."""
+    """A rule that maps squared norms, one column a layer, to factors of the same shape.
+
+    Norms come in double precision and are upper bounds: rounding can only clip more.
+    """
 
     @abstractmethod
     def factors(self, squared: torch.Tensor) -> torch.Tensor:
@@ -70,9 +87,7 @@ class Scale(_Flat):
     """C/‖g‖: every gradient gets the same length (DirDP-SGD); a zero gradient stays zero."""
 
     def _factor(self, norms: torch.Tensor) -> torch.Tensor:
-        return torch.where(
-            norms > 0, self.max_norm / norms.clamp(min=1e-38), torch.zeros_like(norms)
-        )
+        return torch.where(norms > 0, self.max_norm / norms, torch.zeros_like(norms))
 
 
 @dataclass(frozen=True)
@@ -80,6 +95,10 @@ class Automatic(_Flat):
     """C/(‖g‖ + γ): automatic clipping, Bu et al. (2023)."""
 
     stability: float = 0.01
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _validate.positive("stability", self.stability)
 
     def _factor(self, norms: torch.Tensor) -> torch.Tensor:
         return self.max_norm / (norms + self.stability)
@@ -90,6 +109,10 @@ class Psac(_Flat):
     """C/(‖g‖ + r/(‖g‖ + r)): per-sample adaptive clipping, Xia et al. (2023)."""
 
     stability: float = 0.1
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _validate.positive("stability", self.stability)
 
     def _factor(self, norms: torch.Tensor) -> torch.Tensor:
         return self.max_norm / (norms + self.stability / (norms + self.stability))
@@ -117,7 +140,7 @@ class ClipLayers(Bound):
     def factors(self, squared: torch.Tensor) -> torch.Tensor:
         """min(1, C_l/‖g_l‖) in every layer."""
         limits = torch.tensor(self.norms, device=squared.device, dtype=squared.dtype)
-        return (limits / squared.sqrt().clamp(min=1e-38)).clamp(max=1.0)
+        return limits / torch.maximum(squared.sqrt(), limits)
 
 
 @dataclass(frozen=True)
@@ -132,6 +155,33 @@ class Unbounded(Bound):
     def factors(self, squared: torch.Tensor) -> torch.Tensor:
         """One."""
         return torch.ones_like(squared)
+
+
+def safe_factors(bound: Bound, squared: torch.Tensor, scale: float = 1.0) -> torch.Tensor:
+    """A rule's factors, of gradients that are ``scale`` times those measured.
+
+    Guarantee: factor times norm is within the rule's bound (each layer's, where it has them), for
+    norms at any scale; factors are finite, and zero where a number is not or where a factor would
+    be too small to keep its digits.
+
+    Args:
+      bound: The rule.
+      squared: Squared norms in double precision, rows are samples and columns layers.
+      scale: Undoes the mean of a loss; it becomes part of the factors.
+    """
+    norms = squared.sqrt() * scale
+    factors = bound.factors(norms.square()).abs()
+    if math.isfinite(bound.norm):
+        limits: torch.Tensor | float = bound.norm
+        sizes = torch.linalg.vector_norm(factors * norms, dim=1, keepdim=True)
+        apart = bound.layer_norms()
+        if apart is not None:
+            limits = torch.tensor(apart, device=squared.device, dtype=squared.dtype)
+            sizes = factors * norms
+        factors = factors * (limits / sizes).clamp(max=1.0).nan_to_num(nan=1.0)
+    factors = (factors * scale).clamp(max=_MOST)
+    usable = torch.isfinite(factors) & torch.isfinite(norms) & (factors >= _LEAST)
+    return factors.masked_fill(~usable, 0.0)
 
 
 _RULES = {"flat": Clip, "scale": Scale, "automatic": Automatic, "psac": Psac}

@@ -22,7 +22,8 @@ def channel_account(
     """The account of a run with a channel.
 
     Guarantee: every number is an upper bound, as :class:`NoisyRecords` says for pixels in [0, 1].
-    ε is usually huge: it is about the worst two images.
+    ε is usually huge: it is about the worst two images. Where the ledger counts uses of another
+    channel, whose noise it does not know, only information is finite.
 
     Args:
       plan: The plan.
@@ -35,7 +36,7 @@ def channel_account(
     scale = torch.tensor(records.std or (1.0,) * records.shape[0])
     sides = (1.0 / scale)[:, None, None].expand(records.shape).flatten().double().numpy()
     information = {key: value for key, value in told.items() if key != "limits"}
-    if plan.seed is not None:
+    if loader.ledger.simulation:
         information.update(guarantee=False, note=SIMULATION)
     release = NoisyRecords(
         mechanism=channel,
@@ -51,6 +52,7 @@ def channel_account(
         name=plan.defence,
         given={"capacity": plan.capacity, "noise": plan.channel_noise, "dim": channel.dim},
         further={"information": information},
-        also=() if plan.seed is None else (SIMULATION,),
+        also=(SIMULATION,) if loader.ledger.simulation else (),
+        foreign=loader.ledger.foreign,
     )
     return account_for(release)

@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader
 
 from recondite import _validate
 from recondite.channels.base import Channel
+from recondite.channels.ledger import Ledger
 from recondite.channels.registry import centre_weights, fit, rectangle_weights
 from recondite.data import ImageSet, load
 from recondite.models import count_parameters, save_weights
@@ -95,7 +96,11 @@ def train_channelled(
     optimizer = build_optimizer(plan, model)
     channel = fit_channel(plan, records, data_dir)
     journal = None if folder is None else folder / "channel.jsonl"
+    if folder is not None:
+        _refuse_foreign(folder, Ledger(channel, len(records), path=journal))
     loader = _protected(plan, channel, records, secret, max_information, journal)
+    if plan.seed is not None:
+        loader.ledger.simulate()
     parts = {"model": model, "optimizer": optimizer, "channel": loader}
     done = checkpoint.resume(folder, plan, parts)
     started = time.perf_counter()
@@ -125,7 +130,7 @@ def train_channelled(
         },
         results=results(model, records, test, loss),
         privacy=channel_account(plan, channel, loader, records, delta).to_dict(),
-        simulation=plan.seed is not None,
+        simulation=loader.ledger.simulation,
         notes=_notes(plan, loader),
     )
     if folder is not None:
@@ -133,6 +138,15 @@ def train_channelled(
         write_json(folder / "record.json", record.to_dict())
         (folder / "checkpoint.pt").unlink(missing_ok=True)
     return record, model
+
+
+def _refuse_foreign(folder: Path, ledger: Ledger) -> None:
+    """What another channel told of a record has no ε that is known here."""
+    if ledger.foreign:
+        raise ValueError(
+            f"out {folder.name} holds uses of another channel, or of one fitted to other records: "
+            "choose another folder, or train with the channel it was begun with"
+        )
 
 
 def _protected(
@@ -213,7 +227,7 @@ def _notes(plan: Plan, loader: Any) -> tuple[str, ...]:
         notes.append(_OWN_FIT)
     if plan.standardise:
         notes.append("pixel statistics come from the training records: not covered by the account")
-    if plan.seed is not None:
+    if loader.ledger.simulation:
         notes.insert(0, SIMULATION)
     if loader.budget_spent:
         notes.append(loader.ledger.message)

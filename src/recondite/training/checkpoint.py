@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import torch
 
+from recondite._files import replaced
 from recondite.training.plan import Plan
 
 __all__ = ["resume", "save", "unfinished"]
@@ -29,10 +31,9 @@ def unfinished(out: str | os.PathLike[str] | None) -> Path | None:
 
 def save(folder: Path, plan: Plan, epochs: int, parts: dict[str, Any]) -> None:
     """Writes the state of each part after so many epochs."""
-    draft = folder / "checkpoint.pt.part"
     states = {name: part.state_dict() for name, part in parts.items()}
-    torch.save({"plan": plan.fingerprint(), "epochs": epochs, **states}, draft)
-    os.replace(draft, folder / "checkpoint.pt")
+    with replaced(folder / "checkpoint.pt") as file:
+        torch.save({"plan": plan.fingerprint(), "epochs": epochs, **states}, file)
 
 
 def resume(folder: Path | None, plan: Plan, parts: dict[str, Any]) -> int:
@@ -42,8 +43,16 @@ def resume(folder: Path | None, plan: Plan, parts: dict[str, Any]) -> int:
     path = folder / "checkpoint.pt"
     if not path.exists():
         return 0
-    state = torch.load(path, weights_only=True, map_location=plan.device)
-    if state["plan"] != plan.fingerprint():
+    try:
+        state = torch.load(path, weights_only=True, map_location=plan.device)
+        theirs = state["plan"]
+    # An empty file ends in EOFError, which the command line would take for an interruption.
+    except (OSError, EOFError, RuntimeError, ValueError, LookupError, UnpicklingError):
+        raise ValueError(
+            f"out {folder.name} holds a damaged checkpoint.pt: remove it to train from the "
+            "beginning (what was released stays counted), or choose another folder"
+        ) from None
+    if theirs != plan.fingerprint():
         raise ValueError(f"out {folder.name} holds another run's checkpoint: choose another folder")
     for name, part in parts.items():
         part.load_state_dict(state[name])

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import torch
 from torch import nn
+from torch.utils.hooks import RemovableHandle
 
-from recondite.training.bounding import Bound
+from recondite.training.bounding import Bound, safe_factors
 from recondite.training.layers import Grads, LayerRule, rules_for
+from recondite.training.layers.base import quick_sizes
+from recondite.training.layers.norms import measured, quick
 from recondite.training.tape import Entry, Tape, wide
+from recondite.training.watch import Watch
 
 __all__ = ["Collector"]
 
@@ -18,7 +23,7 @@ class Collector:
     """Attaches to a model and reads what its backward passes leave on the tape.
 
     The model itself is not wrapped: its class, its ``state_dict`` and its parameters stay as they
-    are. ``detach`` removes every trace.
+    are. ``detach`` gives the layers back; what a forward pass stores is watched still.
     """
 
     def __init__(self, model: nn.Module) -> None:
@@ -29,6 +34,9 @@ class Collector:
             rule.attach(self.tape, layer)
         self.dim = sum(p.numel() for p in self.parameters)
         self.attached = True
+        self._watch = Watch(model, self.rules, self.tape)
+        self._stray: set[str] = set()
+        self._hooks = self._watch_gradients(model)
         self._buffer: torch.Tensor | None = None
 
     @property
@@ -40,15 +48,59 @@ class Collector:
         )
 
     def detach(self) -> None:
-        """Gives every layer its own forward function back.
+        """Stops recording: what remains is the plain sum, which a backward pass leaves in ``grad``.
 
-        What remains is the plain sum, which an ordinary backward pass leaves in ``grad``.
+        What layers store is still watched, until :meth:`remove`.
         """
+        self._watch.detach()
         for layer, rule in self.rules.items():
             rule.detach(layer)
+        self._watch.storage_only()
+        self._watch.attach()
+        for hook in self._hooks:
+            hook.remove()
         self.tape.clear()
         self._buffer = None
         self.attached = False
+
+    def remove(self) -> None:
+        """Leaves no trace on the model."""
+        if self.attached:
+            self.detach()
+        self._watch.detach()
+
+    def _watch_gradients(self, model: nn.Module) -> list[RemovableHandle]:
+        """Notes every parameter to which autograd, which recorded layers keep away, finds a way."""
+
+        def watched(name: str) -> Callable[[torch.Tensor | None], None]:
+            def arrived(grad: torch.Tensor | None) -> None:  # None comes from recorded layers
+                # In evaluation mode nothing is recorded, and nothing released.
+                if grad is not None and any(layer.training for layer in self.rules):
+                    self._stray.add(name)
+
+            return arrived
+
+        return [
+            parameter.register_hook(watched(name))  # type: ignore[no-untyped-call]
+            for name, parameter in model.named_parameters()
+            if parameter.requires_grad
+        ]
+
+    def check_unrecorded(self) -> None:
+        """Refuses a backward pass that reached weights otherwise than through their layers.
+
+        Raises:
+          ValueError: Such a part of the loss (a weight used outside its layer, a penalty on
+            weights) is not on the tape, and would be lost from the released gradient.
+        """
+        self._watch.reset()
+        if not self._stray:
+            return
+        names, self._stray = ", ".join(sorted(self._stray)[:3]), set()
+        raise ValueError(
+            f"the loss reaches {names} otherwise than by a call of its layer in training mode: "
+            "untie shared weights, and give penalties on weights to the optimizer (weight_decay)"
+        )
 
     def plain_sum(self, rows: int, *, mean: bool, keep: bool) -> torch.Tensor:
         """Σ_i g_i of the last backward pass: what no bound changes. Arguments as below."""
@@ -75,40 +127,42 @@ class Collector:
           mean: Whether the loss was averaged over them (its factor is undone).
           keep: False gives a zero sum: the pass was a placeholder for an empty batch.
         """
+        self.check_unrecorded()
         calls = self._calls(rows)
-        scale = float(rows) if mean else 1.0
         if not keep:
             self.tape.clear()
             return torch.zeros(self.dim, device=self.parameters[0].device)
-        columns, cached = [], {}
-        for layer, rule in self.rules.items():
-            entries = calls.get(layer, [])
-            if len(entries) == 1:
-                columns.append(rule.squared_norms(entries[0]))
-                continue
-            cached[layer] = _together(layer, rule, entries, rows)
-            parts = [g.flatten(1).square().sum(1) for g in cached[layer].values()]
-            columns.append(torch.stack(parts).sum(0))
-        squared = torch.stack(columns, 1)
-        if scale != 1.0:
-            squared *= scale**2
-        # One number tells whether all are finite; only where it is not are they looked at.
-        if not math.isfinite(float(squared.sum())):
-            finite = torch.isfinite(squared).all(1)
-            self._silence(calls, cached, finite)
-            squared = torch.where(finite[:, None], squared, torch.zeros_like(squared))
-        factors = bound.factors(squared)
-        if scale != 1.0:
-            factors = factors * scale
-        sums: Grads = {}
-        for column, (layer, rule) in enumerate(self.rules.items()):
-            weights = factors[:, column]
-            if layer in cached:
-                sums.update({p: torch.tensordot(weights, g, 1) for p, g in cached[layer].items()})
-            else:
-                sums.update(rule.weighted_sum(calls[layer][0], weights))
+        with _no_autocast(self.parameters[0]):
+            for layer, rule in self.rules.items():
+                if len(calls.get(layer, [])) != 1:
+                    calls[layer] = [_together(layer, rule, calls.get(layer, []), rows)]
+            squared = self._squared(calls)
+            factors = safe_factors(bound, squared, float(rows) if mean else 1.0)
+            sums: Grads = {}
+            for column, (layer, rule) in enumerate(self.rules.items()):
+                sums.update(rule.weighted_sum(calls[layer][0], factors[:, column]))
         self.tape.clear()
         return torch.cat([sums[p].reshape(-1) for p in self.parameters])
+
+    def _squared(self, calls: dict[nn.Module, list[Entry]]) -> torch.Tensor:
+        """Squared norms, rows are samples; a sample that has none is zeroed on the tape."""
+        columns = []
+        for layer, rule in self.rules.items():
+            entry = calls[layer][0]
+            made = entry.gradients
+            columns.append(rule.squared_norms(entry) if made is None else quick_sizes(made))
+        squared = torch.stack(columns, 1)
+        # One number tells whether all are known; only where it is not are they looked at.
+        if math.isfinite(float(squared.sum())):
+            return squared
+        for column, (layer, rule) in enumerate(self.rules.items()):
+            unknown = (~torch.isfinite(squared[:, column])).nonzero().flatten()
+            if len(unknown):
+                squared[unknown, column] = rule.settle(calls[layer][0], unknown)
+        finite = torch.isfinite(squared).all(1)
+        if not bool(finite.all()):
+            self._silence(calls, finite)
+        return squared.masked_fill(~finite[:, None], 0.0)
 
     def project(self, total: torch.Tensor, bound: Bound, records: int) -> None:
         """Scales a sum, in place, into the ball that so many bounded gradients can fill.
@@ -133,6 +187,11 @@ class Collector:
         The matrix is the same memory at every call, and holds until the next: fresh memory of that
         size costs as much as what is computed into it.
         """
+        self.check_unrecorded()
+        with _no_autocast(self.parameters[0]):
+            return self._rows(rows, mean=mean)
+
+    def _rows(self, rows: int, *, mean: bool) -> torch.Tensor:
         calls = self._calls(rows)
         flat = self._matrix(rows)
         places, start = {}, 0
@@ -149,7 +208,8 @@ class Collector:
             if len(entries) == 1:
                 rule.write_per_sample(entries[0], places)
                 continue
-            for parameter, grad in _together(layer, rule, entries, rows).items():
+            together = _together(layer, rule, entries, rows).gradients
+            for parameter, grad in (together or {}).items():
                 places[parameter].copy_(grad)
         self.tape.clear()
         # A sum is finite only if every number is, and quick; it may overflow, so look again.
@@ -176,27 +236,20 @@ class Collector:
         return calls
 
     @staticmethod
-    def _silence(
-        calls: dict[nn.Module, list[Entry]],
-        cached: dict[nn.Module, Grads],
-        finite: torch.Tensor,
-    ) -> None:
+    def _silence(calls: dict[nn.Module, list[Entry]], finite: torch.Tensor) -> None:
         """Zeroes the samples whose gradient is not finite: zero times infinity is not zero."""
         for entries in calls.values():
             for entry in entries:
                 assert entry.backprop is not None
                 entry.backprop = _zeroed(entry.backprop, finite)
                 if entry.gradients is not None:
-                    entry.gradients = _zeroed(entry.gradients, finite)
+                    entry.gradients = {p: _zeroed(g, finite) for p, g in entry.gradients.items()}
                 if entry.activation.is_floating_point():
                     entry.activation = _zeroed(entry.activation, finite)
-        for grads in cached.values():
-            for parameter, grad in grads.items():
-                grads[parameter] = _zeroed(grad, finite)
 
 
-def _together(layer: nn.Module, rule: LayerRule, entries: list[Entry], rows: int) -> Grads:
-    """Gradients of a layer that was called several times, or not at all, in one pass."""
+def _together(layer: nn.Module, rule: LayerRule, entries: list[Entry], rows: int) -> Entry:
+    """A layer that was called several times, or not at all, in one pass, as one call."""
     total: Grads = {}
     for entry in entries:
         for parameter, grad in rule.per_sample(entry).items():
@@ -204,15 +257,18 @@ def _together(layer: nn.Module, rule: LayerRule, entries: list[Entry], rows: int
     if not entries:
         for parameter in layer.parameters(recurse=False):
             if parameter.requires_grad:
-                total[parameter] = parameter.detach().new_zeros((rows, *parameter.shape))
-    return total
+                total[parameter] = wide(parameter.detach()).new_zeros((rows, *parameter.shape))
+    nothing = next(iter(total.values())).new_zeros(rows)
+    return Entry(layer, nothing, nothing, total)
 
 
 def _into_ball(parts: list[torch.Tensor], radius: float) -> None:
     if not math.isfinite(radius):
         return
-    norm = torch.stack([part.norm() for part in parts]).norm()
-    factor = (radius / norm.clamp(min=1e-30)).clamp(max=1.0)
+    squared = torch.stack([quick(part[None]) for part in parts]).sum()
+    if not math.isfinite(float(squared)):  # zero, or too small or large to be told like this
+        squared = torch.stack([measured(part[None]) for part in parts]).sum()
+    factor = (radius / squared.sqrt()).clamp(max=1.0)
     for part in parts:
         part.mul_(factor)
 
@@ -220,3 +276,8 @@ def _into_ball(parts: list[torch.Tensor], radius: float) -> None:
 def _zeroed(values: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:
     mask = keep.reshape(-1, *(1,) * (values.dim() - 1))
     return torch.where(mask, values, torch.zeros_like(values))
+
+
+def _no_autocast(parameter: torch.Tensor) -> torch.autocast:
+    """Norms and sums stay in single precision where ``step`` is called within autocast."""
+    return torch.autocast(parameter.device.type, enabled=False)

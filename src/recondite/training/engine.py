@@ -5,7 +5,9 @@ from __future__ import annotations
 import dataclasses
 import math
 import os
+from collections.abc import Callable
 from functools import partial
+from types import TracebackType
 from typing import Any
 
 import torch
@@ -23,13 +25,21 @@ from recondite.numerics.random import new_generator
 from recondite.numerics.renewed import Renewed
 from recondite.training.bounding import Bound, bound_rule
 from recondite.training.collector import Collector
-from recondite.training.ledger import Ledger
+from recondite.training.guard import Guard, refuse_distributed, refuse_private
+from recondite.training.ledger import UNLABELLED, Ledger, runs_of
+from recondite.training.limit import most_steps
+from recondite.training.loss_check import LossCheck
 from recondite.training.optimizers import check_optimizer, release_first
-from recondite.training.sampling import PrivateLoader
+from recondite.training.sampling import Draw, PrivateLoader
 from recondite.training.terms import check, terms
 
 __all__ = ["BudgetSpentError", "PrivacyEngine"]
 
+PER_RECORD = (
+    "the loss is the {} over records of each record's own loss, and no layer or hook mixes the "
+    "records of a batch"
+)
+PUBLIC_NUMBER = "the number of records is public: the sampling rate is the batch size over it"
 SIMULATION = "simulation: no guarantee for this model (its noise follows from a seed)"
 
 
@@ -42,16 +52,20 @@ class PrivacyEngine:
 
     Nothing is wrapped: the model and the optimizer that come back are the ones that went in, with
     the model's layers writing to a tape and the optimizer's ``step`` releasing a noised gradient
-    first. An ordinary training loop does the rest.
+    first. An ordinary training loop does the rest. :meth:`detach`, or leaving a ``with`` statement,
+    gives both back as they were.
 
     Guarantee: the account of :meth:`report` covers every step that was, or may have been, taken.
+    A step on anything but the next batch, the parameters that were made private and the model as it
+    was then is refused (:mod:`recondite.training.guard` says what cannot be noticed).
 
     Attributes:
       max_epsilon: Training stops before this ε is exceeded (at ``delta``).
       delta: δ for ``max_epsilon``.
       seed: Makes a run repeatable, and worthless as protection: it is labelled a simulation.
       ledger: File in which steps are counted before they are taken. One with steps that were made
-        otherwise (mechanism, sampling, batch size, number of records) is refused.
+        otherwise (mechanism, sampling, batch size, number of records) is refused, and so is one
+        that another engine has open (:class:`recondite.training.ledger.Ledger`).
       secure: Noise and batches come from a cryptographic generator, bit by bit, at the cost and
         with the limits that :mod:`recondite.numerics.secure` states.
     """
@@ -78,7 +92,8 @@ class PrivacyEngine:
         self.ledger = Ledger(ledger)
         self._mechanism: Mechanism | None = None
         self._loader: PrivateLoader | None = None
-        self._allowed: int | None = None
+        self._restore: Callable[[], None] | None = None
+        self._most: int | None = None
 
     def make_private(
         self,
@@ -110,14 +125,22 @@ class PrivacyEngine:
           max_batch_size: The sum of a larger Poisson batch is projected onto the ball that so
             many records can fill, which costs no sensitivity.
           physical_batch_size: Largest piece that goes through the model at once.
-          loss_reduction: "mean" or "sum", as the training loop computes its loss.
+          loss_reduction: "mean" or "sum", as the training loop computes its loss from the records'
+            own losses. What cross-entropies show of it is checked. "per-record" is a mean that is
+            not checked: you vouch that each record's loss depends on that record alone, which the
+            account then says.
 
         Returns:
           The same module, the same optimizer, and a private loader.
+
+        Raises:
+          ValueError: One line that names the argument and the remedy.
         """
         if self._mechanism is not None:
             raise ValueError("this engine is in use: make another PrivacyEngine for another model")
-        _validate.choice("loss_reduction", loss_reduction, ("mean", "sum"))
+        _validate.choice("loss_reduction", loss_reduction, ("mean", "sum", "per-record"))
+        refuse_distributed(module)
+        refuse_private(module)
         if not module.training:
             raise ValueError("module is in evaluation mode: call module.train() first")
         default = "fixed-size" if mechanism.noise_on == "record" else "poisson"
@@ -136,20 +159,50 @@ class PrivacyEngine:
         if mechanism.noise_on == "average" and not math.isfinite(bound.norm):
             collector.detach()  # no record is bounded by itself: ordinary training, at its speed
         self._loader, self._collector, self._bound = loader, collector, bound
-        self._mean = loss_reduction == "mean"
+        self._mean, self._vouched = loss_reduction != "sum", loss_reduction == "per-record"
         self._mechanism = mechanism.configured(self._setting())
         self._refuse_unbounded()
-        self.ledger.bind(self._terms())
         self._noise = Renewed(
             partial(new_generator, collector.parameters[0], self.seed, secure=self.secure),
             seeded=self.seed is not None,
         )
         self._sum: torch.Tensor | None = None
         self._records = 0
-        loader.begin = self._begin
-        self._limit_steps()
-        release_first(optimizer, self._release)
+        self._limit()
+        watched = collector.attached and not self._vouched
+        self._loss_check = LossCheck(module, mean=self._mean) if watched else None
+        self._guard = Guard(module, optimizer, loader, collector.parameters, collector.rules)
+        loader.begin, loader.opened = self._begin, self._opened
+        self.ledger.bind(self._terms(), simulation=self.seed is not None)
+        self._restore = release_first(optimizer, self._step, self._guard.before_update)
         return module, optimizer, loader
+
+    def detach(self) -> None:
+        """Gives the model and the optimizer back as they were; the account stays.
+
+        The model has its own forward functions and no gradients, the optimizer its own step, and
+        the private loader no more batches.
+        """
+        if self._restore is None or self._loader is None:
+            return
+        self._restore()
+        self._restore = None
+        if self._loss_check is not None:
+            self._loss_check.detach()
+        self._collector.remove()
+        self._forget()
+        self._loader.begin = _refuse_detached
+
+    def __enter__(self) -> PrivacyEngine:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.detach()
 
     def make_private_with_epsilon(
         self,
@@ -187,6 +240,11 @@ class PrivacyEngine:
         return self.ledger.taken
 
     @property
+    def simulation(self) -> bool | None:
+        """Whether noise of a counted step followed from a seed; None where 0.1.0 did not say."""
+        return True if self.seed is not None else self.ledger.simulation
+
+    @property
     def mechanism(self) -> Mechanism:
         """The mechanism, configured for the model."""
         if self._mechanism is None:
@@ -206,38 +264,49 @@ class PrivacyEngine:
         return self._loader.schedule(steps)
 
     def get_epsilon(self, delta: float) -> float:
-        """Tight ε of the steps taken, at δ."""
-        return 0.0 if self.steps == 0 else self._epsilon(self.steps, delta)
+        """Tight ε of the steps taken and the epochs begun, at δ: that of :meth:`report`."""
+        return tight_epsilon(self.mechanism, self.schedule(), delta) if self.steps else 0.0
 
     def report(self, delta: float, **options: Any) -> Account:
         """Every notion of what was released; options as in :func:`recondite.account`."""
         if self.steps == 0:
             raise ValueError("nothing was released yet: train first")
         result = account(self.mechanism, self.schedule(), delta, **options)
-        if self.seed is None:
-            return result
-        return dataclasses.replace(result, assumptions=(SIMULATION, *result.assumptions))
+        label = {True: (SIMULATION,), None: (UNLABELLED,), False: ()}[self.simulation]
+        assumptions = (*label, *result.assumptions, *self._assumptions())
+        return dataclasses.replace(result, assumptions=assumptions)
+
+    def _assumptions(self) -> list[str]:
+        """What the account rests on beside the mechanism and the schedule."""
+        line = PER_RECORD.format("mean" if self._mean else "sum")
+        if self._vouched:
+            line += ' (vouched for by loss_reduction="per-record", not checked)'
+        assert self._loader is not None
+        return [line, PUBLIC_NUMBER] if self._loader.sampling == "poisson" else [line]
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint carries: counts and parameters, never a seed or a generator."""
         return {
-            "schema_version": 2,
+            "schema_version": 3,
             "steps": self.steps,
             "epochs": self.ledger.epochs,
+            "runs": {name: list(count) for name, count in self.ledger.runs().items()},
             **self._terms(),
-            "simulation": self.seed is not None,
+            "simulation": self.simulation,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Takes a checkpoint's count over; it never lowers the engine's own.
+        """Adds a checkpoint's releases to this engine's; it never lowers a count.
+
+        None that its ledger knows already is counted again. A checkpoint of version 0.1.0 does not
+        say whose releases it counts: all are added. A simulation makes this engine one too.
 
         Raises:
           ValueError: Its steps were made otherwise (mechanism, sampling, batch size, number of
             records), or it does not say how: under this engine's schedule they could cost less.
         """
         check("checkpoint", state, self._terms())
-        counts = [_validate.at_least(key, state[key], 0) for key in ("steps", "epochs")]
-        self.ledger.at_least(*counts)
+        self.ledger.take_over(runs_of(state), state.get("simulation"))
 
     def _terms(self) -> dict[str, Any]:
         mechanism = self.mechanism
@@ -266,46 +335,60 @@ class PrivacyEngine:
                 "gradients"
             )
 
-    def _epsilon(self, steps: int, delta: float) -> float:
-        return tight_epsilon(self.mechanism, self.schedule(steps), delta)
+    def _limit(self) -> None:
+        if self.max_epsilon is None or self.delta is None or self._loader is None:
+            return  # the constructor asks for delta with max_epsilon
+        self._most = most_steps(self.mechanism, self._loader, self.max_epsilon, self.delta)
+        self._loader.allowed = self._may_step
+        self._loader.may_begin = lambda: self._may_step(new_epoch=True)
 
-    def _limit_steps(self) -> None:
-        """The largest number of steps that keeps within ``max_epsilon``."""
-        if self.max_epsilon is None:
-            return
-        assert self.delta is not None
-        low, high = 0, 1
-        while high < 10**9 and self._epsilon(high, self.delta) <= self.max_epsilon:
-            low, high = high, 2 * high
-        while high - low > 1:
-            middle = (low + high) // 2
-            inside = self._epsilon(middle, self.delta) <= self.max_epsilon
-            low, high = (middle, high) if inside else (low, middle)
-        if low == 0:
-            raise ValueError(
-                f"max_epsilon {self.max_epsilon:g} does not allow a single step: add noise"
-            )
-        self._allowed = low
-        assert self._loader is not None
-        self._loader.allowed = lambda: self.steps < low
+    def _may_step(self, *, new_epoch: bool = False) -> bool:
+        """Whether one step more, in this epoch or a new one, keeps within ``max_epsilon``."""
+        if self._most is None or self._loader is None:
+            return True
+        planned = self._loader.schedule(self.steps + 1, self.ledger.epochs + new_epoch)
+        return planned.steps <= self._most
 
     def _begin(self) -> None:
         """A pass over the records begins; a batch that was broken off is forgotten."""
-        self._sum, self._records = None, 0
-        self._collector.tape.clear()
+        self._forget()
+        self._guard.begin()
         self.ledger.before_epoch()
 
+    def _opened(self) -> None:
+        """A piece is handed out; passes from before it are none of it."""
+        self._collector.tape.clear()
+        if self._loss_check is not None:
+            self._loss_check.clear()
+        self._guard.opened()
+
+    def _forget(self) -> None:
+        """Drops what was collected and not released."""
+        self._sum, self._records = None, 0
+        self._collector.tape.clear()
+        for parameter in self._collector.parameters:
+            parameter.grad = None
+
+    def _step(self) -> bool:
+        """Releases the last backward pass, if all is as it was accounted; False within a batch."""
+        assert self._loader is not None
+        if not self._may_step():
+            raise BudgetSpentError(f"max_epsilon {self.max_epsilon:g} is spent: stop training")
+        try:
+            draw = self._loader.take()
+            self._guard.check()
+            if self._loss_check is not None and draw.keep:
+                self._loss_check.judge(draw.rows)
+            return self._release(draw)
+        except BaseException:
+            self._forget()  # nothing of a refused batch reaches the next step
+            raise
+
     @torch.no_grad()
-    def _release(self) -> bool:
+    def _release(self, draw: Draw) -> bool:
         """Turns the last backward pass into gradients; False while a batch is incomplete."""
         assert self._loader is not None
-        draw, collector = self._loader.draw, self._collector
-        if self._loader.handed_out > 1:
-            raise ValueError(
-                "step must follow every batch of the private loader: gradients are not accumulated "
-                "over batches (give physical_batch_size for large ones)"
-            )
-        self._loader.handed_out = 0
+        collector = self._collector
         whole = self._sum is None and draw.last and draw.keep
         if whole and not collector.attached and not self.mechanism.parameter:
             self.ledger.before_release()  # nothing is bounded or noised: no copy is needed
@@ -318,8 +401,6 @@ class PrivacyEngine:
             for parameter in collector.parameters:
                 parameter.grad = None
             return False
-        if self._allowed is not None and self.steps >= self._allowed:
-            raise BudgetSpentError(f"max_epsilon {self.max_epsilon:g} is spent: stop training")
         self.ledger.before_release()
         total, self._sum = self._sum, None
         records, self._records = self._records, 0
@@ -346,3 +427,7 @@ class PrivacyEngine:
             return torch.zeros(collector.dim, device=gradients.device, dtype=gradients.dtype)
         released: torch.Tensor = self.mechanism.release(gradients, self._generator)
         return released * rows
+
+
+def _refuse_detached() -> None:
+    raise ValueError("the engine of this private loader was detached: make another one")

@@ -14,6 +14,7 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from recondite._files import write_atomically
 from recondite._version import __version__
 from recondite.notions import json_ready
 
@@ -77,6 +78,5 @@ def machine() -> dict[str, Any]:
 
 def write_json(path: Path, value: dict[str, Any]) -> None:
     """Writes whole or not at all."""
-    draft = path.with_name(path.name + ".part")
-    draft.write_text(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False) + "\n")
-    os.replace(draft, path)
+    text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
+    write_atomically(path, text + "\n")

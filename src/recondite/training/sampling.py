@@ -1,7 +1,8 @@
 """Loaders that draw batches the way the accountant is told they were drawn.
 
 A batch may be handed out in several physical pieces, and an empty batch as a placeholder of one
-record that counts for nothing; the engine learns of both through ``Draw``.
+record that counts for nothing; the engine learns of both through ``Draw``. Every piece may be
+released once: what was not handed out since the last step cannot be stepped on.
 """
 
 from __future__ import annotations
@@ -15,11 +16,20 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch.utils.data import DataLoader, TensorDataset, default_collate
+from torch.utils.data import (
+    DataLoader,
+    RandomSampler,
+    SequentialSampler,
+    Subset,
+    SubsetRandomSampler,
+    TensorDataset,
+    default_collate,
+)
 
 from recondite import _validate
 from recondite._forks import generation
 from recondite.accounting.schedules import FixedSize, Poisson, Schedule, Shuffled
+from recondite.data.images import ImageSet
 from recondite.numerics.renewed import Renewed
 from recondite.numerics.secure import SecureGenerator
 
@@ -57,12 +67,19 @@ class PrivateLoader:
     schedule of :meth:`schedule` says. A Poisson batch above ``max_batch_size`` is handed out
     whole: dropping records would let one displace another. The engine projects its sum.
     A process forked in the middle of an epoch does not share its batches: the epoch ends there.
+    So does an epoch when the next one begins: going on with it is refused.
+
+    The records are those of the loader's data set, or those that its ``SubsetRandomSampler`` names.
+    Other samplers are refused: their draws are not the ones that are accounted for.
 
     Attributes:
+      dataset: The records that are drawn from.
       draw: What the batch handed out last is.
       allowed: Asked before every batch; False ends the epoch.
+      may_begin: Asked before an epoch begins; False leaves it out.
       begin: Called when an epoch begins.
-      handed_out: Pieces handed out since the last step.
+      opened: Called when a batch, or a piece of one, is handed out.
+      handed_out: Pieces handed out since the last step; none after the end of an epoch.
     """
 
     def __init__(
@@ -82,6 +99,7 @@ class PrivateLoader:
             raise ValueError(
                 "data_loader must have a map-style dataset: its length is accounted for"
             )
+        self.dataset = _chosen(loader)
         self.records = len(self.dataset)
         size = batch_size or loader.batch_size
         if size is None:
@@ -100,8 +118,12 @@ class PrivateLoader:
         )
         self.draw = Draw(0, False, True)
         self.allowed: Callable[[], bool] = lambda: True
+        self.may_begin: Callable[[], bool] = lambda: True
         self.begin: Callable[[], None] = lambda: None
+        self.opened: Callable[[], None] = lambda: None
         self.handed_out = 0
+        self._epoch = 0
+        self._process = generation()
 
     def _default_max(self) -> int:
         if self.sampling == "poisson":
@@ -192,19 +214,53 @@ class PrivateLoader:
             pin_memory=self.pin_memory,
         )
 
+    def take(self) -> Draw:
+        """What the batch in hand is. It can be taken once: a second release is another draw.
+
+        Raises:
+          ValueError: No batch, or more than one, was handed out since the last step.
+        """
+        if self.handed_out > 1:
+            raise ValueError(
+                "step must follow every batch of the private loader: gradients are not accumulated "
+                "over batches (give physical_batch_size for large ones)"
+            )
+        if self.handed_out == 0:
+            raise ValueError(
+                "step needs a new batch of the private loader: each batch is released once, while "
+                "its epoch lasts"
+            )
+        if not self._seeded and self._process != generation():
+            raise ValueError("this batch was drawn before the process was forked: begin an epoch")
+        self.handed_out = 0
+        return self.draw
+
     def __iter__(self) -> Iterator[Any]:
+        if not self.may_begin():
+            return  # an epoch of shuffled batches counts as a whole once it has begun
         self.begin()
         self.handed_out = 0
+        self._epoch += 1
+        mine = self._epoch
         planned, process = list(self._pieces()), generation()
         fresh = True
         for batch, (_, draw) in zip(self._fetch(planned), planned, strict=True):
+            if mine != self._epoch:
+                raise ValueError(
+                    "another pass over the private loader has begun: finish or leave one before "
+                    "the next"
+                )
             if not self._seeded and process != generation():
                 return  # a fork: these batches are the parent's
             if fresh and not self.allowed():
-                return  # the budget would be overspent: end the epoch here
+                break  # the budget would be overspent: end the epoch here
             self.draw, fresh = draw, draw.last
             self.handed_out += 1
+            self._process = process
+            self.opened()
             yield batch
+        if mine == self._epoch:
+            self.handed_out = 0  # the epoch is over: what is left of it is not stepped on
 
 
 def _generator(seed: int | None) -> np.random.Generator:
@@ -213,8 +269,36 @@ def _generator(seed: int | None) -> np.random.Generator:
 
 
 def _tensors(dataset: Any) -> tuple[torch.Tensor, ...] | None:
-    """The tensors of a dataset that is nothing but tensors in memory."""
-    if type(dataset) is TensorDataset:
-        return dataset.tensors
-    found = getattr(dataset, "tensors", None)
-    return found if isinstance(found, tuple) else None
+    """The tensors of a dataset that is nothing but tensors in memory.
+
+    Exactly these classes: one derived from them may hand out other records than its tensors hold.
+    """
+    return dataset.tensors if type(dataset) in (TensorDataset, ImageSet) else None
+
+
+def _chosen(loader: DataLoader[Any]) -> Any:
+    """The records that a loader's sampler lets through.
+
+    Raises:
+      ValueError: The sampler is neither torch's default nor a ``SubsetRandomSampler``.
+    """
+    dataset: Any = loader.dataset
+    sampler: Any = loader.sampler
+    own_batches = loader.batch_size is None and loader.batch_sampler is not None
+    if type(sampler) is SubsetRandomSampler and not own_batches:
+        places = [int(place) for place in sampler.indices]
+        if len(set(places)) < len(places):
+            raise ValueError("the sampler of data_loader names a record twice: name each once")
+        return Subset(dataset, places)
+    plain = type(sampler) is SequentialSampler or (
+        type(sampler) is RandomSampler
+        and not sampler.replacement
+        and sampler.num_samples == len(dataset)
+    )
+    if own_batches or not plain or len(sampler.data_source) != len(dataset):
+        name = type(loader.batch_sampler if own_batches else sampler).__name__
+        raise ValueError(
+            f"the sampler of data_loader ({name}) would not be used: leave it out, and choose "
+            "records with torch.utils.data.Subset or SubsetRandomSampler"
+        )
+    return dataset

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from types import MethodType
 from typing import Any
 
 import torch
 from torch import nn
 
-__all__ = ["Entry", "Tape", "record", "wide"]
+from recondite.training.forwards import RecordedForward
+
+__all__ = ["Entry", "Tape", "record", "record_detached", "wide"]
 
 
 def wide(values: torch.Tensor) -> torch.Tensor:
@@ -32,13 +33,41 @@ class Entry:
       layer: The module.
       activation: Its input, batch first.
       backprop: The gradient of the loss with respect to its output; None before the backward pass.
-      gradients: Per-sample weight gradients, where computing the norms made them anyway.
+      gradients: Per-sample gradients by parameter, where computing the norms made them anyway.
+      apart: Samples whose gradients must be formed one by one, with their squared norms: products
+        over the batch would round them by more than they are large.
     """
 
     layer: nn.Module
     activation: torch.Tensor
     backprop: torch.Tensor | None = None
-    gradients: torch.Tensor | None = None
+    gradients: dict[nn.Parameter, torch.Tensor] | None = None
+    apart: tuple[torch.Tensor, torch.Tensor] | None = None
+
+    def rows(self, which: torch.Tensor) -> Entry:
+        """The same call, as if it had been made with these samples only."""
+        assert self.backprop is not None
+        return Entry(self.layer, self.activation[which], self.backprop[which])
+
+    def keep(self, grad: torch.Tensor) -> None:
+        """Takes the output's gradient, of one ordinary backward pass.
+
+        Raises:
+          ValueError: Gradients of gradients were asked for, or it is the second pass: neither
+            would leave the gradient of the loss on the tape.
+        """
+        name = type(self.layer).__name__
+        if torch.is_grad_enabled():
+            raise ValueError(
+                f"{name}: create_graph=True has no per-sample gradient here: leave terms with "
+                "gradients of gradients out of the loss"
+            )
+        if self.backprop is not None:
+            raise ValueError(
+                f"{name}: a second backward pass through one forward pass: add the losses up and "
+                "call backward once"
+            )
+        self.backprop = grad.detach()
 
 
 class Tape:
@@ -47,10 +76,21 @@ class Tape:
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         self.recording = True
+        self.probe: list[tuple[nn.Module, torch.Tensor]] | None = None
 
     def clear(self) -> None:
         """Forgets everything recorded."""
         self.entries = []
+
+    def begin(self, layer: nn.Module, x: torch.Tensor) -> Entry | None:
+        """A new entry, if the call is part of training; None where it is not."""
+        if self.probe is not None:
+            self.probe.append((layer, x.detach()))
+        if not (self.recording and layer.training and torch.is_grad_enabled()):
+            return None
+        entry = Entry(layer, x.detach())
+        self.entries.append(entry)
+        return entry
 
     def finished(self) -> dict[nn.Module, list[Entry]]:
         """Calls whose backward pass has happened, by layer."""
@@ -79,12 +119,27 @@ class _Record(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
         entry = ctx.entry
-        entry.backprop = grad.detach()
+        entry.keep(grad)
         passed = ctx.pull(grad, entry.activation) if ctx.needs_input_grad[0] else None
         return passed, None, None, None, None
 
 
+class _Link(torch.autograd.Function):
+    """Runs a layer whose input needs no gradient; its weight makes the output need one."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, weight: torch.Tensor, run: Callable[[torch.Tensor], torch.Tensor], x: torch.Tensor
+    ) -> torch.Tensor:
+        return run(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: torch.Tensor) -> tuple[Any, ...]:
+        return None, None, None
+
+
 _run_recorded: Callable[..., torch.Tensor] = _Record.apply
+_run_linked: Callable[..., torch.Tensor] = _Link.apply
 
 
 def record(
@@ -92,6 +147,8 @@ def record(
     layer: nn.Module,
     run: Callable[[torch.Tensor], torch.Tensor],
     pull: Callable[[torch.Tensor, torch.Tensor], torch.Tensor],
+    *,
+    before: Callable[[torch.Tensor], torch.Tensor] | None = None,
 ) -> Callable[[torch.Tensor], torch.Tensor]:
     """A forward function for ``layer`` that writes to the tape while training.
 
@@ -100,31 +157,43 @@ def record(
       layer: The layer.
       run: Its own forward function.
       pull: Maps the output's gradient and the input to the input's gradient.
+      before: Applied to the input first; what comes out is recorded.
     """
     weight = next(p for p in layer.parameters(recurse=False) if p.requires_grad)
 
     def forward(x: torch.Tensor) -> torch.Tensor:
-        if not (tape.recording and layer.training and torch.is_grad_enabled()):
+        if before is not None:
+            x = before(x)
+        entry = tape.begin(layer, x)
+        return run(x) if entry is None else _run_recorded(x, weight, entry, run, pull)
+
+    return RecordedForward(layer, forward)
+
+
+def record_detached(tape: Tape, layer: nn.Module) -> Callable[[torch.Tensor], torch.Tensor]:
+    """A forward function for any layer: autograd passes through it, but not to its weights."""
+    own = [(name, p) for name, p in layer._parameters.items() if p is not None and p.requires_grad]
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        out: torch.Tensor = type(layer).forward(layer, x)
+        # Of a view that is changed in place afterwards autograd forgets what hangs on it.
+        return out.clone() if out._is_view() else out
+
+    def without_weights(x: torch.Tensor) -> torch.Tensor:
+        places: dict[str, Any] = layer._parameters
+        for name, parameter in own:
+            places[name] = parameter.detach()
+        try:
             return run(x)
-        entry = Entry(layer, x.detach())
-        tape.entries.append(entry)
-        return _run_recorded(x, weight, entry, run, pull)
+        finally:
+            places.update(own)
 
-    return _Recorded(layer, forward)
+    def forward(x: torch.Tensor) -> torch.Tensor:
+        entry = tape.begin(layer, x)
+        if entry is None:
+            return run(x)
+        out = without_weights(x) if x.requires_grad else _run_linked(own[0][1], run, x)
+        out.register_hook(entry.keep)  # type: ignore[no-untyped-call]  # torch gives it no types
+        return out
 
-
-class _Recorded:
-    """A layer's forward function while it is recorded; a copy of the layer gets its class's own.
-
-    Without that a copied model would go on to use the weights of the one it was copied from.
-    """
-
-    def __init__(self, layer: nn.Module, forward: Callable[[torch.Tensor], torch.Tensor]) -> None:
-        self._layer, self._forward = layer, forward
-
-    def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        return self._forward(x)
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
-        own = memo.get(id(self._layer))
-        return self if own is None else MethodType(type(own).forward, own)
+    return RecordedForward(layer, forward)

@@ -17,6 +17,7 @@ from recondite.models import count_parameters, save_weights
 from recondite.training import checkpoint
 from recondite.training.channelled import train_channelled
 from recondite.training.engine import SIMULATION, PrivacyEngine
+from recondite.training.ledger import UNLABELLED
 from recondite.training.plan import Plan
 from recondite.training.progress import Progress
 from recondite.training.record import RunRecord, write_json
@@ -101,17 +102,18 @@ def train(
         ledger=None if folder is None else folder / "ledger.json",
         secure=plan.secure,
     )
-    loader = _private(engine, plan, model, optimizer, records, target_epsilon, delta)
-    parts = {"model": model, "optimizer": optimizer, "engine": engine}
-    done = checkpoint.resume(folder, plan, parts)
-    started = time.perf_counter()
-    loss = 0.0
-    for epoch in range(done, plan.passes(len(records))):
-        shown = delta if running_epsilon else None
-        loss = _epoch(plan, model, optimizer, loader, engine, epoch, shown, progress)
-        if folder is not None:
-            checkpoint.save(folder, plan, epoch + 1, parts)
-    engine.ledger.close()
+    with engine.ledger:
+        loader = _private(engine, plan, model, optimizer, records, target_epsilon, delta)
+        parts = {"model": model, "optimizer": optimizer, "engine": engine}
+        done = checkpoint.resume(folder, plan, parts)
+        started = time.perf_counter()
+        loss = 0.0
+        for epoch in range(done, plan.passes(len(records))):
+            shown = delta if running_epsilon else None
+            loss = _epoch(plan, model, optimizer, loader, engine, epoch, shown, progress)
+            if folder is not None:
+                checkpoint.save(folder, plan, epoch + 1, parts)
+        engine.ledger.close()
     seconds = time.perf_counter() - started
     found = _audit(plan, engine) if audit else None
     counted = delta if accounted else None
@@ -208,8 +210,10 @@ def _record(
     notes = ["results are computed without noise: they are not private"]
     if plan.standardise:
         notes.append("pixel statistics come from the training records: not covered by the account")
-    if plan.seed is not None:
+    if engine.simulation:
         notes.insert(0, SIMULATION)
+    elif engine.simulation is None:
+        notes.append(UNLABELLED)
     if engine.steps < plan.total_steps(len(records)) and engine.max_epsilon is not None:
         notes.append(f"training stopped before epsilon {engine.max_epsilon:g} was exceeded")
     return RunRecord(
@@ -240,7 +244,7 @@ def _record(
         privacy=None
         if delta is None or not plan.mechanism.parameter
         else engine.report(delta).to_dict(),
-        simulation=plan.seed is not None,
+        simulation=bool(engine.simulation),
         notes=tuple(notes),
         audit=audit,
     )

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+from torch.nn.modules.instancenorm import _InstanceNorm
 
 from recondite.training.layers.base import Grads, LayerRule
 from recondite.training.layers.conv import Conv2dRule
@@ -10,8 +12,6 @@ from recondite.training.layers.generic import GenericRule, samplers
 from recondite.training.layers.linear import LinearRule
 
 __all__ = ["Grads", "LayerRule", "rules_for"]
-
-_ACROSS_SAMPLES = (nn.modules.batchnorm._BatchNorm,)
 
 
 def rules_for(model: nn.Module) -> dict[nn.Module, LayerRule]:
@@ -24,15 +24,7 @@ def rules_for(model: nn.Module) -> dict[nn.Module, LayerRule]:
     rules: dict[nn.Module, LayerRule] = {}
     owners: dict[nn.Parameter, str] = {}
     for name, layer in model.named_modules():
-        if isinstance(layer, _ACROSS_SAMPLES):
-            raise ValueError(
-                f"layer {name or 'model'} ({type(layer).__name__}) mixes the samples of a batch: "
-                'use group normalisation (norm="group" for our models)'
-            )
-        if isinstance(layer, nn.InstanceNorm2d) and layer.track_running_stats:
-            raise ValueError(
-                f"layer {name} keeps running statistics: set track_running_stats=False"
-            )
+        _refuse(f"layer {name or 'model'} ({type(layer).__name__})", layer)
         inner = {p for child in layer.children() for p in child.parameters()}
         own = [p for p in layer.parameters(recurse=False) if p.requires_grad and p not in inner]
         if not own:  # nothing to train, or aliases of what its own parts hold (recurrent layers)
@@ -50,16 +42,55 @@ def rules_for(model: nn.Module) -> dict[nn.Module, LayerRule]:
     return rules
 
 
+def _refuse(place: str, layer: nn.Module) -> None:
+    """Layers that mix samples, or store what they see, trained or not."""
+    if isinstance(layer, _BatchNorm):
+        raise ValueError(
+            f"{place} mixes the samples of a batch: use group normalisation "
+            '(norm="group" for our models)'
+        )
+    if isinstance(layer, _InstanceNorm) and layer.track_running_stats:
+        raise ValueError(
+            f"{place} keeps running statistics, which carry no noise: set track_running_stats=False"
+        )
+    if isinstance(layer, nn.Embedding | nn.EmbeddingBag):
+        if layer.max_norm is not None:
+            raise ValueError(
+                f"{place} rewrites the rows of the batch in its forward pass, without noise: leave "
+                "max_norm out"
+            )
+        if layer.scale_grad_by_freq:
+            raise ValueError(
+                f"{place} scales gradients by how often the batch has a row: leave "
+                "scale_grad_by_freq out"
+            )
+
+
 def _rule(
     name: str, layer: nn.Module, linear: LinearRule, conv: Conv2dRule, generic: GenericRule
 ) -> LayerRule:
+    place = f"layer {name or 'model'} ({type(layer).__name__})"
+    rule: LayerRule | None = None
     if type(layer).forward is nn.Linear.forward:  # also the linear maps of recurrent layers
-        return linear
-    if type(layer) is nn.Conv2d and layer.padding_mode == "zeros":
-        return conv
-    if type(layer) in samplers():
-        return generic
-    raise ValueError(
-        f"layer {name or 'model'} ({type(layer).__name__}) has no per-sample gradient rule: "
-        "replace it by a supported layer or freeze its parameters"
-    )
+        rule = linear
+    elif type(layer) is nn.Conv2d:
+        rule = conv
+    elif isinstance(layer, nn.Conv1d | nn.Conv3d) and layer.padding_mode != "zeros":
+        raise ValueError(
+            f"{place} has padding_mode={layer.padding_mode!r}, which has no per-sample gradient "
+            "rule: pad with a layer of its own before it (nn.ReflectionPad1d and the like)"
+        )
+    elif type(layer) is not nn.EmbeddingBag and type(layer) in samplers():
+        rule = generic
+    if rule is None:
+        raise ValueError(
+            f"{place} has no per-sample gradient rule: replace it by a supported layer or freeze "
+            "its parameters"
+        )
+    trained = {key for key, p in layer.named_parameters(recurse=False) if p.requires_grad}
+    if not trained <= {"weight", "bias"}:
+        raise ValueError(
+            f"{place} has parameters that its kind has not ({', '.join(sorted(trained))}): remove "
+            "weight or spectral normalisation, or freeze them"
+        )
+    return rule

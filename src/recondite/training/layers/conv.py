@@ -1,4 +1,4 @@
-"""Convolutions: norms from unfolded patches, sums by the convolution's own weight gradient."""
+"""Convolutions: from small gradients themselves, or by patches and the convolution's own sum."""
 
 from __future__ import annotations
 
@@ -9,17 +9,20 @@ from torch import nn
 from torch.nn import functional
 
 from recondite.models.patches import patches
-from recondite.training.layers.base import Grads, LayerRule, trainable
+from recondite.training.layers import norms
+from recondite.training.layers.base import CHUNK, Grads, LayerRule, quick_sizes, trainable
 from recondite.training.tape import Entry, Tape, record, wide
 
 __all__ = ["Conv2dRule"]
 
-# Unfolded patches of this many elements at a time (64 MB of float32).
-_CHUNK = 1 << 24
+# Unfolded patches of this many elements at a time.
+_CHUNK = CHUNK
+# Fast algorithms for convolutions on a GPU round more often than a sum of their terms.
+_FAST = 64
 
 
 class Conv2dRule(LayerRule):
-    """``nn.Conv2d`` with zero padding."""
+    """``nn.Conv2d``; padding other than zeros is put around the image, and recorded with it."""
 
     def attach(self, tape: Tape, layer: nn.Module) -> None:
         """Runs the layer through the tape."""
@@ -27,52 +30,49 @@ class Conv2dRule(LayerRule):
 
         def run(x: torch.Tensor) -> torch.Tensor:
             return functional.conv2d(
-                x, conv.weight, conv.bias, conv.stride, conv.padding, conv.dilation, conv.groups
+                x, conv.weight, conv.bias, conv.stride, _padding(conv), conv.dilation, conv.groups
             )
 
         def pull(grad: torch.Tensor, x: torch.Tensor) -> torch.Tensor:
             return _backward(conv, grad, x, (True, False, False))[0].to(x.dtype)
 
-        layer.forward = record(tape, layer, run, pull)
+        def pad(x: torch.Tensor) -> torch.Tensor:
+            sides = conv._reversed_padding_repeated_twice
+            out: torch.Tensor = functional.pad(x, sides, mode=conv.padding_mode)
+            return out
+
+        around = None if conv.padding_mode == "zeros" else pad
+        layer.forward = record(tape, layer, run, pull, before=around)
 
     def squared_norms(self, entry: Entry) -> torch.Tensor:
-        """From the gradients where they are small; else by patches, ⟨uuᵀ, bbᵀ⟩, in chunks."""
+        """From the gradients where they are small; else by patches, in chunks."""
         a, b = _single(entry)
         conv: Any = entry.layer
-        total = torch.zeros(len(a), device=a.device, dtype=b.dtype)
-        if trainable(conv, "weight") is not None and len(a) * conv.weight.numel() <= _CHUNK:
-            entry.gradients = _gradients(conv, a, b)
-            total = entry.gradients.flatten(1).square().sum(1)
-        elif trainable(conv, "weight") is not None:
-            rows = max(1, _CHUNK // max(1, a[0].numel() * conv.weight[0, 0].numel()))
-            total = torch.cat(
-                [
-                    _patch_norms(conv, x, y)
-                    for x, y in zip(torch.split(a, rows), torch.split(b, rows), strict=True)
-                ]
-            )
-        if trainable(conv, "bias") is not None:
-            total = total + b.flatten(2).sum(2).square().sum(1)
-        return total
+        weight, bias = trainable(conv, "weight"), trainable(conv, "bias")
+        if weight is None or len(a) * conv.weight.numel() <= _CHUNK:
+            entry.gradients = self.per_sample(entry)
+            return quick_sizes(entry.gradients)
+        rows = max(1, _CHUNK // max(1, a[0].numel() * conv.weight[0, 0].numel()))
+        total = torch.cat(
+            [
+                _patch_norms(conv, x, y)
+                for x, y in zip(torch.split(a, rows), torch.split(b, rows), strict=True)
+            ]
+        )
+        return total if bias is None else total + norms.measured(b.flatten(2).sum(2))
 
-    def weighted_sum(self, entry: Entry, weights: torch.Tensor) -> Grads:
+    def product(self, entry: Entry, weights: torch.Tensor) -> Grads:
         """The weight gradient of a convolution whose output gradients are weighted."""
         a, b = _single(entry)
         conv: Any = entry.layer
         weight, bias = trainable(conv, "weight"), trainable(conv, "bias")
-        if weight is not None and entry.gradients is not None:
-            found: Grads = {weight: torch.tensordot(weights, entry.gradients, 1).view_as(weight)}
-            if bias is not None:
-                found[bias] = weights @ b.flatten(2).sum(2)
-            return found
-        scaled = b * weights[:, None, None, None]
-        mask = (False, weight is not None, bias is not None)
-        _, to_weight, to_bias = _backward(conv, scaled, a, mask)
         out: Grads = {}
-        if weight is not None:
-            out[weight] = to_weight
-        if bias is not None:
-            out[bias] = to_bias
+        with norms.full_precision():
+            if weight is not None:
+                scaled = b * weights[:, None, None, None]
+                out[weight] = _backward(conv, scaled, a, (False, True, False))[1]
+            if bias is not None:
+                out[bias] = weights @ b.flatten(2).sum(2)
         return out
 
     def per_sample(self, entry: Entry) -> Grads:
@@ -95,7 +95,7 @@ def _single(entry: Entry) -> tuple[torch.Tensor, torch.Tensor]:
 
 def _patches(conv: Any, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
     """Patches (n, groups, in·k, positions) and output gradients (n, groups, out, positions)."""
-    padding = conv.padding
+    padding = _padding(conv)
     if padding == "same":
         left = [d * (k - 1) // 2 for d, k in zip(conv.dilation, conv.kernel_size, strict=True)]
         whole = [d * (k - 1) for d, k in zip(conv.dilation, conv.kernel_size, strict=True)]
@@ -122,12 +122,28 @@ def _gradients(conv: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return found.reshape(size, *weight.shape)
 
 
+def _padding(conv: Any) -> Any:
+    """What is left to pad when the tape's image is convolved."""
+    return conv.padding if conv.padding_mode == "zeros" else (0, 0)
+
+
 def _patch_norms(conv: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """⟨uuᵀ, bbᵀ⟩ over patches u, or the norm of the gradient, if smaller; group by group."""
     windows, grads = _patches(conv, a, b)
-    positions = windows.shape[-1]
+    size, groups, _, positions = windows.shape
     if 2 * positions * positions <= windows.shape[2] * grads.shape[2]:
-        return ((windows.mT @ windows) * (grads.mT @ grads)).sum((1, 2, 3))
-    return (grads @ windows.mT).square().sum((1, 2, 3))
+        found = norms.gram(windows.flatten(0, 1).mT, grads.flatten(0, 1).mT)
+        return found.view(size, groups).sum(1)
+    with norms.full_precision():
+        squared = norms.quick((grads @ windows.mT).flatten(1))
+    sizes = [  # the last term: squares that were lost because they are too small
+        torch.linalg.vector_norm(part, dim=2).double() + part.shape[2] * 2.0**-62
+        for part in (windows, grads)
+    ]
+    terms = positions + (_FAST if a.is_cuda else 2)
+    return norms.with_errors(
+        squared, 1.001 * (sizes[0] * sizes[1]).sum((1, 2)), (0, 2 * terms), norms.UNIT[b.dtype]
+    )
 
 
 def _backward(
@@ -144,7 +160,7 @@ def _convolution_backward(
     groups: int,
     mask: tuple[bool, bool, bool],
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    padding = conv.padding
+    padding = _padding(conv)
     if padding == "valid":
         padding = (0, 0)
     if padding == "same":

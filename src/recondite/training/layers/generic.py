@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from recondite.training.layers.base import Grads, LayerRule
-from recondite.training.tape import Entry, Tape, wide
+from recondite.training.layers.base import Grads, LayerRule, quick_sizes
+from recondite.training.tape import Entry, Tape, record_detached, wide
 
 __all__ = ["GenericRule", "samplers"]
 
@@ -26,35 +26,16 @@ def samplers() -> dict[type[nn.Module], Any]:
 class GenericRule(LayerRule):
     """Per-sample gradients of small layers (normalisation, embeddings), materialised."""
 
-    def __init__(self) -> None:
-        self._handles: dict[nn.Module, Any] = {}
-
     def attach(self, tape: Tape, layer: nn.Module) -> None:
-        """Hooks the layer; its own weight gradients are computed too, and ignored."""
-
-        def after(module: nn.Module, inputs: tuple[Any, ...], output: Any) -> None:
-            if not (tape.recording and module.training and torch.is_grad_enabled()):
-                return
-            entry = Entry(module, inputs[0].detach())
-            tape.entries.append(entry)
-
-            def keep(grad: torch.Tensor) -> None:
-                entry.backprop = grad.detach()
-
-            output.register_hook(keep)
-
-        self._handles[layer] = layer.register_forward_hook(after)
-
-    def detach(self, layer: nn.Module) -> None:
-        """Removes the hook."""
-        self._handles.pop(layer).remove()
+        """Runs the layer through the tape, out of autograd's sight."""
+        layer.forward = record_detached(tape, layer)
 
     def squared_norms(self, entry: Entry) -> torch.Tensor:
         """From the gradients themselves."""
-        parts = [g.flatten(1).square().sum(1) for g in self.per_sample(entry).values()]
-        return torch.stack(parts).sum(0)
+        entry.gradients = self.per_sample(entry)
+        return quick_sizes(entry.gradients)
 
-    def weighted_sum(self, entry: Entry, weights: torch.Tensor) -> Grads:
+    def product(self, entry: Entry, weights: torch.Tensor) -> Grads:
         """From the gradients themselves."""
         return {
             parameter: torch.tensordot(weights, grad, dims=1)
@@ -69,4 +50,7 @@ class GenericRule(LayerRule):
             activation = wide(activation)
         sampler = samplers()[type(entry.layer)]
         found = sampler(entry.layer, [activation], wide(entry.backprop))
+        if isinstance(entry.layer, nn.Embedding) and entry.layer.padding_idx is not None:
+            for gradient in found.values():  # the row of the padding is not trained
+                gradient[:, entry.layer.padding_idx] = 0.0
         return {p: g for p, g in found.items() if p.requires_grad}

@@ -8,7 +8,8 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from recondite.training.layers.base import Grads, LayerRule, trainable
+from recondite.training.layers import norms
+from recondite.training.layers.base import Grads, LayerRule, quick_sizes, trainable
 from recondite.training.tape import Entry, Tape, record, wide
 
 __all__ = ["LinearRule"]
@@ -37,31 +38,28 @@ class LinearRule(LayerRule):
         layer = entry.layer
         weight, bias = trainable(layer, "weight"), trainable(layer, "bias")
         if a.dim() == 2:
-            size = b.square().sum(1)
-            factor: Any = a.square().sum(1) if weight is not None else 0.0
+            size = norms.quick(b)
+            factor: Any = norms.quick(a) if weight is not None else 0.0
             out: torch.Tensor = size * (factor + (1.0 if bias is not None else 0.0))
             return out
-        total = torch.zeros(len(a), device=a.device, dtype=b.dtype)
-        if weight is not None:
-            steps = a.shape[1]
-            if steps * steps <= a.shape[2] * b.shape[2]:
-                total = total + ((a @ a.mT) * (b @ b.mT)).sum((1, 2))
-            else:
-                total = total + (b.mT @ a).square().sum((1, 2))
-        if bias is not None:
-            total = total + b.sum(1).square().sum(1)
-        return total
+        if weight is None or a.shape[1] ** 2 > a.shape[2] * b.shape[2]:
+            # No larger than the input or the output's gradient, which the tape holds.
+            entry.gradients = self.per_sample(entry)
+            return quick_sizes(entry.gradients)
+        total = norms.gram(a, b)
+        return total if bias is None else total + norms.measured(b.sum(1))
 
-    def weighted_sum(self, entry: Entry, weights: torch.Tensor) -> Grads:
+    def product(self, entry: Entry, weights: torch.Tensor) -> Grads:
         """(w·b)ᵀa."""
         a, b = _flat(entry)
-        scaled = b * weights.reshape(-1, *(1,) * (b.dim() - 1))
         out: Grads = {}
         weight, bias = trainable(entry.layer, "weight"), trainable(entry.layer, "bias")
-        if weight is not None:
-            out[weight] = scaled.reshape(-1, b.shape[-1]).mT @ a.reshape(-1, a.shape[-1])
-        if bias is not None:
-            out[bias] = scaled.reshape(-1, b.shape[-1]).sum(0)
+        with norms.full_precision():
+            if weight is not None:
+                scaled = b * weights.reshape(-1, *(1,) * (b.dim() - 1))
+                out[weight] = scaled.reshape(-1, b.shape[-1]).mT @ a.reshape(-1, a.shape[-1])
+            if bias is not None:
+                out[bias] = weights @ (b if b.dim() == 2 else b.sum(1))
         return out
 
     def per_sample(self, entry: Entry) -> Grads:

@@ -1,0 +1,81 @@
+"""Gaussian noise of one deviation on gradients that nothing bounds: what many papers try."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal
+
+from recondite import _validate
+from recondite.losses import InfiniteLoss, LossLaw
+from recondite.mechanisms import Mechanism, MetricPrivacy, Neighbouring
+from recondite.mechanisms.base import UndefinedNotionError
+from recondite.numerics.random import random_source
+
+__all__ = ["ConstantNoise"]
+
+
+@dataclass(frozen=True)
+class ConstantNoise(Mechanism):
+    """Adds noise of a fixed deviation to a batch's averaged gradient, whatever the batch size.
+
+    No guarantee: records are not clipped, so that one of them may move the average by any amount.
+    ε, Bayes' capacity and information are infinite whatever the deviation is.
+    :class:`recondite.Gaussian` is the mechanism with a guarantee.
+
+    Attributes:
+      deviation: Of the noise on each coordinate of the average.
+      dim: Number of coordinates.
+    """
+
+    deviation: float
+    dim: int | None = None
+
+    name: ClassVar[str] = "constant-noise"
+    parameter: ClassVar[str] = "deviation"
+    weaker: ClassVar[Literal["larger", "smaller"]] = "smaller"
+    private: ClassVar[bool] = False
+    bounds_gradients: ClassVar[bool] = False
+    title: ClassVar[str] = "constant noise"
+
+    def __post_init__(self) -> None:
+        _validate.positive("deviation", self.deviation)
+        self._check_dim(1)
+
+    def loss(self, relation: Neighbouring) -> LossLaw:
+        """Infinite: no bound on a record, no sensitivity."""
+        del relation
+        return InfiniteLoss()
+
+    def perturb(self, gradient: Any, generator: Any = None) -> Any:
+        """The averaged gradient plus noise."""
+        noise = random_source(gradient, generator).normal_like(gradient)
+        noise *= self.deviation
+        noise += gradient
+        return noise
+
+    def log_likelihood(self, release: Any, gradient: Any) -> Any:
+        """Log-density with respect to Lebesgue measure, over the last axis."""
+        variance = self.deviation**2
+        squared = ((release - gradient) ** 2).sum(-1)
+        return -0.5 * squared / variance - 0.5 * gradient.shape[-1] * math.log(
+            2 * math.pi * variance
+        )
+
+    def log_bayes_capacity(self) -> float:
+        """Infinite: averages lie in no ball."""
+        return math.inf
+
+    def mutual_information(self) -> float:
+        """Infinite."""
+        return math.inf
+
+    def metric_privacy(self) -> MetricPrivacy:
+        """Not defined."""
+        raise UndefinedNotionError(
+            "Gaussian noise is not metric-private: its log-density ratio is unbounded"
+        )
+
+    def fisher_information(self) -> float:
+        """1/deviation², about the averaged gradient: it needs no bound on a record."""
+        return 1.0 / self.deviation**2

@@ -1,0 +1,135 @@
+"""Norms that rounding can only make larger: what is clipped by them is never clipped too little.
+
+Two ways lead to the norm of a sample's gradient. Either the gradient itself is measured, and the
+same numbers are then summed; or it follows from products that are quicker, with a rigorous bound
+on their rounding added (Higham, *Accuracy and Stability of Numerical Algorithms*, section 3.1: an
+inner product of k terms is off by at most k·u times that of the absolute values, in any order of
+summation). Where the bound is not small against the norm, or numbers leave the range in which it
+holds, the answer is NaN: the caller measures those samples' gradients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import torch
+
+__all__ = ["SLACK", "UNIT", "full_precision", "gram", "measured", "quick", "with_errors"]
+
+# Terms of one sum in single precision; the sums are then added in double precision.
+_BLOCK = 32
+# Relative roundings of a squared norm and of what it bounds, beside those of its terms.
+_MORE = 8 * 2.0**-24
+# Outside these norms squares in single precision may be lost, or products overflow.
+_LEAST, _MOST = 2.0**-40, 2.0**60
+# Below this much of a squared norm a bound on its error is added to it; above, it is measured.
+SLACK = 0.02
+# Half the distance from 1 to the next number, and the smallest number with all its digits.
+UNIT = {torch.float32: 2.0**-24, torch.float64: 2.0**-53}
+_TINY = {torch.float32: 2.0**-126, torch.float64: 2.0**-1022}
+
+
+def quick(values: torch.Tensor) -> torch.Tensor:
+    """Upper bounds on the squared norms of rows, in double precision; NaN where unknown.
+
+    >>> squared = quick(torch.tensor([[3.0, 4.0], [3e-30, 4e-30], [3e30, 4e30]]))
+    >>> 25.0 <= float(squared[0]) < 25.001, squared[1:].isnan().all().item()
+    (True, True)
+    """
+    flat = values.flatten(1)
+    whole = flat.shape[1] // _BLOCK * _BLOCK
+    parts = []
+    if whole:
+        blocks = flat[:, :whole].reshape(len(flat), -1, _BLOCK)
+        parts.append(torch.linalg.vector_norm(blocks, dim=2))
+    if whole < flat.shape[1]:
+        parts.append(torch.linalg.vector_norm(flat[:, whole:], dim=1, keepdim=True))
+    terms = min(_BLOCK, flat.shape[1])
+    squared = torch.cat(parts, 1).double().square().sum(1).mul_(1.0 + terms * 2.0**-24 + _MORE)
+    known = (squared >= _LEAST**2) & (squared <= _MOST**2)
+    return squared.masked_fill_(~known, torch.nan)
+
+
+def measured(values: torch.Tensor) -> torch.Tensor:
+    """Upper bounds on the squared norms of rows, in double precision, at any scale of theirs."""
+    return values.flatten(1).double().square().sum(1).mul_(1.0 + _MORE)
+
+
+def with_errors(
+    squared: torch.Tensor,
+    sizes: torch.Tensor,
+    lengths: tuple[int, int],
+    unit: float,
+    lost: torch.Tensor | float = 0.0,
+) -> torch.Tensor:
+    """Upper bounds on squared norms of Σ_t b_t a_tᵀ that were computed with rounding.
+
+    Args:
+      squared: What was computed, in double precision.
+      sizes: Σ_t ‖a_t‖·‖b_t‖, or more: rounding is relative to it, not to the norm.
+      lengths: Terms k of the products behind ``squared``, which are off by k·u·sizes², and terms of
+        the sums that make the gradient from the same numbers, which are off by k·u·sizes.
+      unit: u, half the distance from 1 to the next number.
+      lost: What ``squared`` may have lost where products fell below the smallest numbers.
+
+    Returns:
+      The bounds; NaN where they are more than ``SLACK`` above ``squared``.
+    """
+    above = squared + 1.1 * lengths[0] * unit * sizes.square() + lost
+    upper = (above.clamp(min=0.0).sqrt() + 1.1 * lengths[1] * unit * sizes).square()
+    known = (upper <= (1.0 + SLACK) * squared) & (upper >= _LEAST**2) & (upper <= _MOST**2)
+    return upper.masked_fill(~known, torch.nan)
+
+
+def gram(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+    """Upper bounds on ‖Σ_t b_t a_tᵀ‖² from ⟨aaᵀ, bbᵀ⟩; NaN where the products cancel too much.
+
+    Args:
+      a: Samples, positions, inputs.
+      b: Samples, positions, outputs.
+    """
+    with full_precision():
+        left, right = a @ a.mT, b @ b.mT
+    squared = (left * right).sum((1, 2), dtype=torch.float64)
+    unit, tiny = UNIT[a.dtype], _TINY[a.dtype]
+    inner = a.shape[2], b.shape[2]
+    # The diagonals are the rows' squared norms; what underflowed in them is put back.
+    rows = [
+        products.diagonal(dim1=1, dim2=2).double() + 2 * length * tiny
+        for products, length in zip((left, right), inner, strict=True)
+    ]
+    sizes = (rows[0] * rows[1]).sqrt().sum(1) * (1.0 + 2 * max(inner) * unit)
+    steps = a.shape[1]
+    lost = 2 * tiny * steps * (inner[1] * rows[0].sum(1) + inner[0] * rows[1].sum(1) + steps)
+    return with_errors(squared, sizes, (sum(inner) + 2, steps + 2), unit, lost)
+
+
+_SETTINGS = ("cuda.matmul", "cudnn.conv", "mkldnn.matmul", "mkldnn.conv")
+
+
+@contextmanager
+def full_precision() -> Iterator[None]:
+    """Products of single-precision numbers without TensorFloat-32 or bfloat16 in between.
+
+    The bounds on rounding above are those of single precision. Gradients that are measured need no
+    such care: what is measured is what is summed.
+    """
+    with ExitStack() as stack:
+        for name in _SETTINGS:
+            place: Any = torch.backends
+            for part in name.split("."):
+                place = getattr(place, part, None)
+            attribute = "fp32_precision"
+            exact: Any = "ieee"
+            if not hasattr(place, attribute):  # torch before 2.9
+                attribute, exact = "allow_tf32", False
+                place = torch.backends.cudnn if name == "cudnn.conv" else place
+            if place is None or not hasattr(place, attribute):
+                continue
+            before = getattr(place, attribute)
+            if before != exact:
+                setattr(place, attribute, exact)
+                stack.callback(setattr, place, attribute, before)
+        yield
