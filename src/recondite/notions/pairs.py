@@ -17,7 +17,6 @@ from recondite.accounting.composition import Composition
 from recondite.accounting.distribution import LossDistribution
 from recondite.accounting.pld import loss_distributions, pld_delta, pld_epsilon
 from recondite.accounting.rdp import rdp_epsilon
-from recondite.channels.local import local_epsilon, local_rero
 from recondite.leakage.rero import reconstruction_bound
 from recondite.mechanisms import UndefinedNotionError
 
@@ -111,6 +110,8 @@ class GaussianPair(Pair):
 
     def epsilon(self, delta: float) -> float:
         """As :func:`recondite.channels.local.local_epsilon`."""
+        from recondite.channels.local import local_epsilon  # mechanisms do without channels
+
         return math.inf if self.mu == math.inf else local_epsilon(self.mu, delta)
 
     def delta(self, epsilon: float) -> float:
@@ -124,6 +125,8 @@ class GaussianPair(Pair):
 
     def success(self, level: float) -> float:
         """Φ(Φ⁻¹(level) + μ)."""
+        from recondite.channels.local import local_rero
+
         return local_rero(self.mu, level)
 
     def renyi_epsilon(self, delta: float) -> tuple[float, float]:
