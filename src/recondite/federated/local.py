@@ -94,7 +94,7 @@ def train_locally(
     if mechanism is not None and settings.level == "record":
         engine = PrivacyEngine(seed=settings.seed_or_none)
         sampling = settings.sampling
-        if mechanism.noise_on == "record" and sampling == "poisson":
+        if mechanism.stage == "record" and sampling == "poisson":
             sampling = "fixed-size"
         _, _, loader = engine.make_private(
             module=model,

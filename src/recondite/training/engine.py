@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import math
 import os
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import nn
@@ -17,12 +18,14 @@ from recondite import _validate
 from recondite.accounting import epsilon as tight_epsilon
 from recondite.accounting.schedules import Schedule
 from recondite.calibration import calibrate
-from recondite.mechanisms import Mechanism, Setting
+from recondite.mechanisms import Mechanism, Setting, Units
+from recondite.mechanisms.releasing import draw as draw_release
 from recondite.notions import Account, account
 from recondite.numerics.random import new_generator
 from recondite.numerics.renewed import Renewed
 from recondite.training.bounding import Bound, bound_rule
 from recondite.training.collector import Collector
+from recondite.training.handing import bound_rows, setting_of, state_of, units_of
 from recondite.training.ledger import Ledger
 from recondite.training.optimizers import check_optimizer, release_first
 from recondite.training.sampling import PrivateLoader
@@ -118,9 +121,14 @@ class PrivacyEngine:
         if self._mechanism is not None:
             raise ValueError("this engine is in use: make another PrivacyEngine for another model")
         _validate.choice("loss_reduction", loss_reduction, ("mean", "sum"))
+        if mechanism.stage == "update":
+            raise ValueError(
+                f"{mechanism.name} noises a client's whole update: hand it to "
+                "recondite.federated.defend, or choose a mechanism for sums or records"
+            )
         if not module.training:
             raise ValueError("module is in evaluation mode: call module.train() first")
-        default = "fixed-size" if mechanism.noise_on == "record" else "poisson"
+        default = "fixed-size" if mechanism.stage == "record" else "poisson"
         loader = PrivateLoader(
             data_loader,
             sampling=sampling or default,
@@ -133,11 +141,15 @@ class PrivacyEngine:
         collector = Collector(module)
         check_optimizer(optimizer, collector.parameters)
         bound = bound_rule(clipping, max_grad_norm, len(collector.rules))
-        if mechanism.noise_on == "average" and not math.isfinite(bound.norm):
+        if mechanism.stage != "record" and not math.isfinite(bound.norm):
             collector.detach()  # no record is bounded by itself: ordinary training, at its speed
         self._loader, self._collector, self._bound = loader, collector, bound
         self._mean = loss_reduction == "mean"
-        self._mechanism = mechanism.configured(self._setting())
+        self._units = units_of(collector, bound, loader.batch_size)
+        self._mechanism = mechanism.configured(
+            setting_of(collector, bound, loader.batch_size, loader.max_batch_size)
+        )
+        self._memory = state_of(self._mechanism)
         self._refuse_unbounded()
         self.ledger.bind(self._terms())
         self._noise = Renewed(
@@ -163,7 +175,7 @@ class PrivacyEngine:
     ) -> tuple[nn.Module, Optimizer, PrivateLoader]:
         """As :meth:`make_private`, with the weakest noise that meets ε after so many epochs."""
         module: nn.Module = options["module"]
-        default = "fixed-size" if mechanism.noise_on == "record" else "poisson"
+        default = "fixed-size" if mechanism.stage == "record" else "poisson"
         plan = PrivateLoader(
             data_loader,
             sampling=options.get("sampling") or default,
@@ -172,7 +184,7 @@ class PrivacyEngine:
         )
         steps = _validate.at_least("epochs", epochs, 1) * plan.batches
         shapes = tuple(tuple(p.shape) for p in module.parameters() if p.requires_grad)
-        setting = Setting(shapes, 1.0, plan.batch_size, plan.max_batch_size)
+        setting = Setting(shapes, max_batch_size=plan.max_batch_size, batch_size=plan.batch_size)
         sized = mechanism.configured(setting)
         found = calibrate(
             sized, target_epsilon, "epsilon", plan.schedule(steps), delta=target_delta
@@ -192,6 +204,13 @@ class PrivacyEngine:
         if self._mechanism is None:
             raise ValueError("nothing is private yet: call make_private first")
         return self._mechanism
+
+    @property
+    def units(self) -> Units:
+        """What the mechanism's units are in the model's gradients."""
+        if self._mechanism is None:
+            raise ValueError("nothing is private yet: call make_private first")
+        return self._units
 
     @property
     def _generator(self) -> Any:
@@ -219,13 +238,18 @@ class PrivacyEngine:
         return dataclasses.replace(result, assumptions=(SIMULATION, *result.assumptions))
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint carries: counts and parameters, never a seed or a generator."""
+        """What a checkpoint carries: counts and parameters, never a seed or a generator.
+
+        The state of a mechanism that keeps one is part of it, as it was after the last step.
+        """
+        memory = {} if self._memory is None else {"mechanism_state": copy.deepcopy(self._memory)}
         return {
-            "schema_version": 2,
+            "schema_version": 3,
             "steps": self.steps,
             "epochs": self.ledger.epochs,
             **self._terms(),
             "simulation": self.seed is not None,
+            **memory,
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -236,31 +260,33 @@ class PrivacyEngine:
             records), or it does not say how: under this engine's schedule they could cost less.
         """
         check("checkpoint", state, self._terms())
+        if self._memory is not None and "mechanism_state" not in state:
+            raise ValueError(
+                f"checkpoint has no state of {self.mechanism.name}, which goes on from one: "
+                "start a new run"
+            )
         counts = [_validate.at_least(key, state[key], 0) for key in ("steps", "epochs")]
         self.ledger.at_least(*counts)
+        if self._memory is not None:
+            self._memory = copy.deepcopy(state["mechanism_state"])
 
     def _terms(self) -> dict[str, Any]:
         mechanism = self.mechanism
         assert self._loader is not None
-        return terms(mechanism, self._loader)
-
-    def _setting(self) -> Setting:
-        assert self._loader is not None
-        layer_norms = self._bound.layer_norms()
-        return Setting(
-            shapes=tuple(tuple(p.shape) for p in self._collector.parameters),
-            clip_norm=self._bound.norm if math.isfinite(self._bound.norm) else 1.0,
-            batch_size=self._loader.batch_size,
-            max_batch_size=self._loader.max_batch_size,
-            layers=self._collector.layer_sizes if layer_norms else None,
-            layer_norms=layer_norms,
-        )
+        return terms(mechanism, self._loader, self._bound)
 
     def _refuse_unbounded(self) -> None:
         mechanism = self.mechanism
         law = mechanism.loss(self.schedule(1).neighbouring(mechanism))
         noisy = math.isfinite(float(law.renyi([2.0])[0]))
-        if noisy and not math.isfinite(self._bound.norm) and not math.isfinite(law.supremum):
+        if not noisy or mechanism.scale_free:
+            return
+        if not mechanism.bounded:
+            raise ValueError(
+                f"{mechanism.name} asks for gradients that nothing bounds, and its loss is finite: "
+                "its sensitivity is not; leave bounded = True"
+            )
+        if not math.isfinite(self._bound.norm):
             raise ValueError(
                 f'clipping="none" leaves {mechanism.name} noise without a sensitivity: bound the '
                 "gradients"
@@ -325,9 +351,10 @@ class PrivacyEngine:
         records, self._records = self._records, 0
         if records > self._loader.max_batch_size:
             collector.project(total, self._bound, self._loader.max_batch_size)
-        average = total.div_(self._loader.batch_size)
-        if self.mechanism.noise_on == "average":
-            average = self.mechanism.release(average, self._generator)
+        if self.mechanism.stage != "record":
+            total = self._units.of(total, reuse=True)
+            total = draw_release(self.mechanism, total, self._generator, self._memory)
+        average = self._units.released(total, self.mechanism)
         start = 0
         for parameter in collector.parameters:
             size = parameter.numel()
@@ -339,10 +366,13 @@ class PrivacyEngine:
         collector = self._collector
         if not collector.attached:
             return collector.plain_sum(rows, mean=self._mean, keep=keep)
-        if self.mechanism.noise_on == "average":
+        if self.mechanism.stage != "record":
             return collector.bounded_sum(self._bound, rows, mean=self._mean, keep=keep)
         gradients = collector.per_sample(rows, mean=self._mean)
         if not keep:
             return torch.zeros(collector.dim, device=gradients.device, dtype=gradients.dtype)
-        released: torch.Tensor = self.mechanism.release(gradients, self._generator)
-        return released * rows
+        if self.mechanism.bounded:
+            gradients = bound_rows(gradients, collector, self._bound)
+        gradients = self._units.of(gradients, reuse=True)
+        released = draw_release(self.mechanism, gradients, self._generator, self._memory)
+        return cast(torch.Tensor, released * rows)

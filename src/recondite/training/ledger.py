@@ -104,7 +104,7 @@ class Ledger:
         draft = self.path.with_name(self.path.name + ".part")
         with draft.open("w") as file:
             counts = {"reserved": self.reserved, "epochs": self.epochs}
-            json.dump({"schema_version": 2, **counts, "terms": self.terms}, file)
+            json.dump({"schema_version": 3, **counts, "terms": self.terms}, file)
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, self.path)
