@@ -64,17 +64,24 @@ def check_mechanism(mechanism: Mechanism, *, dim: int = 6, draws: int = 40_000) 
     _check_law(apart, _worst(layered), draws, "layers bounded apart")
 
 
+def _must(kept: bool, broken: str) -> None:
+    """Not an ``assert``: that is nothing under ``python -O``."""
+    if not kept:
+        raise AssertionError(broken)
+
+
 def _check_declared(mechanism: Mechanism) -> None:
     name = type(mechanism).__name__
     made: Any = type(mechanism)
-    assert dataclasses.is_dataclass(made), f"{name} must be a dataclass"
-    assert made.__dataclass_params__.frozen, f"{name} must be frozen: dataclass(frozen=True)"
-    assert isinstance(mechanism.name, str) and mechanism.name, f"{name} needs a name"
-    assert mechanism.weaker in ("larger", "smaller"), f"{name}.weaker must be larger or smaller"
+    _must(dataclasses.is_dataclass(made), f"{name} must be a dataclass")
+    _must(made.__dataclass_params__.frozen, f"{name} must be frozen: dataclass(frozen=True)")
+    _must(bool(mechanism.name), f"{name} needs a name")
+    _must(mechanism.weaker in ("larger", "smaller"), f"{name}.weaker must be larger or smaller")
     fields = {field.name for field in dataclasses.fields(mechanism)}
-    assert "dim" in fields, f"{name} needs a field dim"
-    assert not mechanism.parameter or mechanism.parameter in fields, (
-        f"{name}.parameter must name a field, got {mechanism.parameter!r}"
+    _must("dim" in fields, f"{name} needs a field dim")
+    _must(
+        mechanism.parameter in (*fields, ""),
+        f"{name}.parameter must name a field, got {mechanism.parameter!r}",
     )
 
 
@@ -82,7 +89,7 @@ def _check_json(mechanism: Mechanism) -> None:
     plain = json.loads(json.dumps(mechanism.parameters(), allow_nan=False))
     values = {key: tuple(v) if isinstance(v, list) else v for key, v in plain.items()}
     again = type(mechanism)(**values)
-    assert again == mechanism, f"{mechanism.name} is another after JSON: {again} is not {mechanism}"
+    _must(again == mechanism, f"{mechanism.name} is another after JSON: {again} is not {mechanism}")
 
 
 def _check_shapes(mechanism: Mechanism, dim: int) -> None:
@@ -92,11 +99,13 @@ def _check_shapes(mechanism: Mechanism, dim: int) -> None:
         gradient = rng.standard_normal((*lead, *rows, dim)) / math.sqrt(dim)
         for given in (gradient, torch.from_numpy(gradient), torch.from_numpy(gradient).float()):
             release = _drawn(mechanism, given, None)
-            assert type(release) is type(given), (
-                f"{mechanism.name} must release what it is given, got {type(release).__name__}"
+            _must(
+                type(release) is type(given),
+                f"{mechanism.name} must release what it is given, got {type(release).__name__}",
             )
-            assert release.dtype == given.dtype, (
-                f"{mechanism.name} must keep {given.dtype}, got {release.dtype}"
+            _must(
+                release.dtype == given.dtype,
+                f"{mechanism.name} must keep {given.dtype}, got {release.dtype}",
             )
 
 
@@ -110,10 +119,10 @@ def _check_generators(mechanism: Mechanism, dim: int) -> None:
     for given, generator in seeded:
         one, two = (_drawn(mechanism, given, generator()) for _ in range(2))
         kind = type(given).__name__
-        assert _same(one, two), f"{mechanism.name} does not repeat a seeded generator's {kind}"
+        _must(_same(one, two), f"{mechanism.name} does not repeat a seeded generator's {kind}")
         if mechanism.parameter:
             one, two = (_drawn(mechanism, given, None) for _ in range(2))
-            assert not _same(one, two), f"{mechanism.name} repeats itself without a generator"
+            _must(not _same(one, two), f"{mechanism.name} repeats itself without a generator")
 
 
 def _check_total(mechanism: Mechanism, dim: int) -> None:
@@ -139,9 +148,10 @@ def _check_monotone(mechanism: Mechanism) -> None:
             weaker = factor if mechanism.weaker == "larger" else 1.0 / factor
             law = mechanism.with_strength(mechanism.strength * weaker).loss(relation)
             costs.append(float(law.renyi([2.0])[0]))
-        assert costs == sorted(costs), (
+        _must(
+            costs == sorted(costs),
             f"{mechanism.name}: {mechanism.parameter} {mechanism.weaker} must not cost less, Rényi "
-            f"divergences {costs}"
+            f"divergences {costs}",
         )
 
 
@@ -176,7 +186,7 @@ def _compare(
         except UndefinedNotionError:
             exact, score = False, release @ (pair[0] - pair[1]).reshape(-1)
         scores.append(np.asarray(score, dtype=np.float64))
-        assert bool(np.isfinite(scores[-1]).all()), f"{about}: log_likelihood is not finite"
+        _must(bool(np.isfinite(scores[-1]).all()), f"{about}: log_likelihood is not finite")
     thresholds = np.quantile(np.concatenate(scores), np.linspace(0.02, 0.98, 25))
     # One margin for every comparison of this suite (Dvoretzky, Kiefer and Wolfowitz): empirical
     # probabilities of {score > t} are all within it of the true ones, for every t at once.
@@ -187,9 +197,10 @@ def _compare(
         slack = margin * (1.0 + math.exp(level))
         for one, two in ((with_it, without), (1.0 - without, 1.0 - with_it)):
             shown = float((one - math.exp(level) * two).max())
-            assert shown <= claim + slack, (
+            _must(
+                shown <= claim + slack,
                 f"{about}: an event has P - e^ε·Q = {shown:.3f} at ε = {level:g}, where the loss "
-                f"claims at most {claim:.3f}: there is less noise than was accounted"
+                f"claims at most {claim:.3f}: there is less noise than was accounted",
             )
     if exact:
         _check_density(scores[0], scores[1], about)
@@ -201,9 +212,10 @@ def _check_density(ratio_p: FloatArray, ratio_q: FloatArray, about: str) -> None
     seen = float((ratio_p <= 0.0).mean())
     told = float(np.where(ratio_q <= 0.0, np.exp(np.minimum(ratio_q, 0.0)), 0.0).mean())
     margin = 2.0 * math.sqrt(math.log(20.0 / _ALARM) / (2.0 * len(ratio_p)))
-    assert abs(seen - told) <= margin, (
+    _must(
+        abs(seen - told) <= margin,
         f"{about}: log_likelihood gives an event probability {told:.3f}, releases {seen:.3f}: it "
-        "is not the density of perturb"
+        "is not the density of perturb",
     )
 
 

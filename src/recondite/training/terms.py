@@ -59,7 +59,7 @@ def check(what: str, theirs: dict[str, Any] | None, mine: dict[str, Any]) -> Non
         raise ValueError(
             f"{what} does not say with which {', '.join(missing)} its steps were taken: {remedy}"
         )
-    then, now = _flat(json.loads(json.dumps(theirs))), _flat(mine)
+    then, now = _flat(json.loads(json.dumps({key: theirs[key] for key in _KEYS}))), _flat(mine)
     differ = [key for key in {**then, **now} if then.get(key) != now.get(key)]
     if differ:
         found, here = (
