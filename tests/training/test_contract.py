@@ -26,7 +26,7 @@ torch.set_num_threads(1)
 
 NORMS, BATCHES = (0.1, 1.0, 10.0), (1, 8, 128)
 LOSS = nn.functional.cross_entropy
-OLD = Path(__file__).resolve().parents[1] / "data" / "v0.1.0"
+OLD = Path(__file__).resolve().parents[1] / "data" / "v0_1_0"
 
 
 class Spy(rc.NoNoise):

@@ -51,6 +51,7 @@ class Directional(Mechanism):
     weaker: ClassVar[Literal["larger", "smaller"]] = "larger"
     stage: ClassVar[Stage] = "record"
     scale_free: ClassVar[bool] = True
+    bounded: ClassVar[bool] = False  # a bound changes no direction
     subject: ClassVar[str] = "one record's gradient direction"
 
     def __post_init__(self) -> None:

@@ -1,6 +1,6 @@
 """Wrote the files beside it, with version 0.1.0: ledgers and the engine's part of checkpoints.
 
-Run with that version on the import path: ``python tests/data/v0.1.0/make.py FOLDER``.
+Run with that version on the import path: ``python tests/data/v0_1_0/make.py FOLDER``.
 """
 
 import json
