@@ -341,6 +341,34 @@ def test_a_filter_resumes_exactly(tmp_path):
     assert state["mechanism_state"]["steps"] == 3
 
 
+def test_what_training_does_to_gradients_does_not_reach_the_state():
+    """C/L is 1 here, so that nothing needs to be scaled, and gradients are zeroed in place."""
+    model = network()
+    engine = PrivacyEngine(seed=0)
+    data = TensorDataset(torch.ones(8, 5, dtype=torch.float64), torch.zeros(8, dtype=torch.long))
+    _, optimizer, loader = engine.make_private(
+        module=model,
+        optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+        data_loader=DataLoader(data, batch_size=8),
+        mechanism=LowPass(),
+        max_grad_norm=8.0,
+        sampling="fixed-size",
+    )
+    for inputs, labels in loader:
+        LOSS(model(inputs), labels).backward()
+        optimizer.step()
+    kept = engine.state_dict()["mechanism_state"]["last"].clone()
+    optimizer.zero_grad(set_to_none=False)
+    assert kept.abs().max() > 0
+    assert torch.equal(engine.state_dict()["mechanism_state"]["last"], kept)
+
+
+def test_a_mechanism_without_a_parameter_is_asked_without_clipping_too():
+    Spy.seen.clear()
+    one_step(Spy(), 1.0, 8, "none")
+    assert len(Spy.seen) == 1
+
+
 def test_a_state_that_is_missing_is_refused():
     state = filtered(1, network(), mechanism=rc.NoNoise()).state_dict()
     assert "mechanism_state" not in state

@@ -41,6 +41,9 @@ def draw(
     if found is None or tuple(found) != wanted:
         said = "no array" if found is None else f"shape {tuple(found)}"
         raise ValueError(f"{mechanism.name} must release shape {wanted}, got {said}")
+    if mechanism.stateful:
+        # What training does to its gradients must not reach what the mechanism remembers.
+        release = release + 0.0
     # A sum is finite only if every number is, and quick; it may overflow, so look again.
     if not math.isfinite(float(release.sum())) and not _finite(release):
         raise ValueError(f"{mechanism.name} released numbers that are not finite: nothing is used")

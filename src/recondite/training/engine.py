@@ -18,7 +18,7 @@ from recondite import _validate
 from recondite.accounting import epsilon as tight_epsilon
 from recondite.accounting.schedules import Schedule
 from recondite.calibration import calibrate
-from recondite.mechanisms import Mechanism, Setting, Units
+from recondite.mechanisms import Mechanism, NoNoise, Setting, Units
 from recondite.mechanisms.releasing import draw as draw_release
 from recondite.notions import Account, account
 from recondite.numerics.random import new_generator
@@ -150,6 +150,8 @@ class PrivacyEngine:
             setting_of(collector, bound, loader.batch_size, loader.max_batch_size)
         )
         self._memory = state_of(self._mechanism)
+        # Whoever changes what is released, with a parameter or without, must be asked.
+        self._plain = type(mechanism).perturb is NoNoise.perturb
         self._refuse_unbounded()
         self.ledger.bind(self._terms())
         self._noise = Renewed(
@@ -333,7 +335,7 @@ class PrivacyEngine:
             )
         self._loader.handed_out = 0
         whole = self._sum is None and draw.last and draw.keep
-        if whole and not collector.attached and not self.mechanism.parameter:
+        if whole and not collector.attached and self._plain:
             self.ledger.before_release()  # nothing is bounded or noised: no copy is needed
             collector.rescale((draw.rows if self._mean else 1) / self._loader.batch_size)
             return True
