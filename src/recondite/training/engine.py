@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses
 import math
 import os
 from functools import partial
-from typing import Any, cast
+from typing import Any
 
 import torch
 from torch import nn
@@ -18,14 +17,13 @@ from recondite import _validate
 from recondite.accounting import epsilon as tight_epsilon
 from recondite.accounting.schedules import Schedule
 from recondite.calibration import calibrate
-from recondite.mechanisms import Mechanism, NoNoise, Setting, Units
-from recondite.mechanisms.releasing import draw as draw_release
+from recondite.mechanisms import Mechanism, Setting, Units
 from recondite.notions import Account, account
 from recondite.numerics.random import new_generator
 from recondite.numerics.renewed import Renewed
 from recondite.training.bounding import Bound, bound_rule
 from recondite.training.collector import Collector
-from recondite.training.handing import bound_rows, setting_of, state_of, units_of
+from recondite.training.handing import Handover
 from recondite.training.ledger import Ledger
 from recondite.training.optimizers import check_optimizer, release_first
 from recondite.training.sampling import PrivateLoader
@@ -145,14 +143,10 @@ class PrivacyEngine:
             collector.detach()  # no record is bounded by itself: ordinary training, at its speed
         self._loader, self._collector, self._bound = loader, collector, bound
         self._mean = loss_reduction == "mean"
-        self._units = units_of(collector, bound, loader.batch_size)
-        self._mechanism = mechanism.configured(
-            setting_of(collector, bound, loader.batch_size, loader.max_batch_size)
-        )
-        self._memory = state_of(self._mechanism)
-        # Whoever changes what is released, with a parameter or without, must be asked.
-        self._plain = type(mechanism).perturb is NoNoise.perturb
-        self._refuse_unbounded()
+        sizes = (loader.batch_size, loader.max_batch_size)
+        self._handover = Handover(mechanism, collector, bound, *sizes)
+        self._mechanism = self._handover.mechanism
+        self._handover.refuse_unbounded(self.schedule(1).neighbouring(self._mechanism))
         self.ledger.bind(self._terms())
         self._noise = Renewed(
             partial(new_generator, collector.parameters[0], self.seed, secure=self.secure),
@@ -212,7 +206,7 @@ class PrivacyEngine:
         """What the mechanism's units are in the model's gradients."""
         if self._mechanism is None:
             raise ValueError("nothing is private yet: call make_private first")
-        return self._units
+        return self._handover.units
 
     @property
     def _generator(self) -> Any:
@@ -244,14 +238,13 @@ class PrivacyEngine:
 
         The state of a mechanism that keeps one is part of it, as it was after the last step.
         """
-        memory = {} if self._memory is None else {"mechanism_state": copy.deepcopy(self._memory)}
         return {
             "schema_version": 3,
             "steps": self.steps,
             "epochs": self.ledger.epochs,
             **self._terms(),
             "simulation": self.seed is not None,
-            **memory,
+            **self._handover.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -262,37 +255,15 @@ class PrivacyEngine:
             records), or it does not say how: under this engine's schedule they could cost less.
         """
         check("checkpoint", state, self._terms())
-        if self._memory is not None and "mechanism_state" not in state:
-            raise ValueError(
-                f"checkpoint has no state of {self.mechanism.name}, which goes on from one: "
-                "start a new run"
-            )
+        self._handover.check_state(state)
         counts = [_validate.at_least(key, state[key], 0) for key in ("steps", "epochs")]
         self.ledger.at_least(*counts)
-        if self._memory is not None:
-            self._memory = copy.deepcopy(state["mechanism_state"])
+        self._handover.load_state_dict(state)
 
     def _terms(self) -> dict[str, Any]:
         mechanism = self.mechanism
         assert self._loader is not None
         return terms(mechanism, self._loader, self._bound)
-
-    def _refuse_unbounded(self) -> None:
-        mechanism = self.mechanism
-        law = mechanism.loss(self.schedule(1).neighbouring(mechanism))
-        noisy = math.isfinite(float(law.renyi([2.0])[0]))
-        if not noisy or mechanism.scale_free:
-            return
-        if not mechanism.bounded:
-            raise ValueError(
-                f"{mechanism.name} asks for gradients that nothing bounds, and its loss is finite: "
-                "its sensitivity is not; leave bounded = True"
-            )
-        if not math.isfinite(self._bound.norm):
-            raise ValueError(
-                f'clipping="none" leaves {mechanism.name} noise without a sensitivity: bound the '
-                "gradients"
-            )
 
     def _epsilon(self, steps: int, delta: float) -> float:
         return tight_epsilon(self.mechanism, self.schedule(steps), delta)
@@ -335,7 +306,7 @@ class PrivacyEngine:
             )
         self._loader.handed_out = 0
         whole = self._sum is None and draw.last and draw.keep
-        if whole and not collector.attached and self._plain:
+        if whole and not collector.attached and self._handover.plain:
             self.ledger.before_release()  # nothing is bounded or noised: no copy is needed
             collector.rescale((draw.rows if self._mean else 1) / self._loader.batch_size)
             return True
@@ -351,12 +322,9 @@ class PrivacyEngine:
         self.ledger.before_release()
         total, self._sum = self._sum, None
         records, self._records = self._records, 0
-        if records > self._loader.max_batch_size:
+        if records > self._loader.max_batch_size and not self._handover.per_record:
             collector.project(total, self._bound, self._loader.max_batch_size)
-        if self.mechanism.stage != "record":
-            total = self._units.of(total, reuse=True)
-            total = draw_release(self.mechanism, total, self._generator, self._memory)
-        average = self._units.released(total, self.mechanism)
+        average = self._handover.gradient(total, self._generator)
         start = 0
         for parameter in collector.parameters:
             size = parameter.numel()
@@ -368,13 +336,9 @@ class PrivacyEngine:
         collector = self._collector
         if not collector.attached:
             return collector.plain_sum(rows, mean=self._mean, keep=keep)
-        if self.mechanism.stage != "record":
+        if not self._handover.per_record:
             return collector.bounded_sum(self._bound, rows, mean=self._mean, keep=keep)
         gradients = collector.per_sample(rows, mean=self._mean)
         if not keep:
             return torch.zeros(collector.dim, device=gradients.device, dtype=gradients.dtype)
-        if self.mechanism.bounded:
-            gradients = bound_rows(gradients, collector, self._bound)
-        gradients = self._units.of(gradients, reuse=True)
-        released = draw_release(self.mechanism, gradients, self._generator, self._memory)
-        return cast(torch.Tensor, released * rows)
+        return self._handover.rows(gradients, self._generator)

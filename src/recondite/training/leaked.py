@@ -9,11 +9,10 @@ import torch
 from torch import Tensor, nn
 
 from recondite.mechanisms import Mechanism, Observed
-from recondite.mechanisms.releasing import draw
 from recondite.numerics.random import new_generator
 from recondite.training.bounding import Bound, bound_rule
 from recondite.training.collector import Collector
-from recondite.training.handing import bound_rows, setting_of, state_of, units_of
+from recondite.training.handing import Handover
 
 __all__ = ["configured_for", "leaked_gradients"]
 
@@ -56,14 +55,15 @@ def leaked_gradients(
     own = copy.deepcopy(model).train()
     collector = Collector(own)
     bound = bound_rule(clipping, max_grad_norm, len(collector.rules))
-    seen = _observed(mechanism, collector, bound, images.shape[1])
+    size = images.shape[1]
     generator = new_generator(collector.parameters[0], seed)
     flat = []
     for batch, targets in zip(images, labels, strict=True):
         with torch.enable_grad():
             torch.autograd.backward(loss_fn(own(batch), targets))
         with torch.no_grad():
-            flat.append(_released(collector, bound, seen, len(batch), generator))
+            handover = Handover(mechanism, collector, bound, size, size)
+            flat.append(_released(collector, bound, handover, generator))
     return _by_name(model, torch.stack(flat))
 
 
@@ -81,31 +81,19 @@ def configured_for(
     """
     collector = Collector(copy.deepcopy(model).train())
     bound = bound_rule(clipping, max_grad_norm, len(collector.rules))
-    return _observed(mechanism, collector, bound, batch_size)
-
-
-def _observed(
-    mechanism: Mechanism, collector: Collector, bound: Bound, batch_size: int
-) -> Observed:
-    sized = mechanism.configured(setting_of(collector, bound, batch_size, batch_size))
-    return Observed(sized, units_of(collector, bound, batch_size))
+    made = Handover(mechanism, collector, bound, batch_size, batch_size)
+    return Observed(made.mechanism, made.units)
 
 
 def _released(
-    collector: Collector, bound: Bound, seen: Observed, rows: int, generator: torch.Generator
+    collector: Collector, bound: Bound, handover: Handover, generator: torch.Generator
 ) -> Tensor:
-    mechanism, units = seen.mechanism, seen.units
-    if mechanism.stage == "record":
-        gradients = collector.per_sample(rows, mean=True)
-        if mechanism.bounded:
-            gradients = bound_rows(gradients, collector, bound)
-        handed = units.of(gradients, reuse=True)
-        total = rows * draw(mechanism, handed, generator, state_of(mechanism))
+    rows = int(handover.units.batch_size)
+    if handover.per_record:
+        total = handover.rows(collector.per_sample(rows, mean=True), generator)
     else:
-        handed = units.of(collector.bounded_sum(bound, rows, mean=True, keep=True), reuse=True)
-        total = draw(mechanism, handed, generator, state_of(mechanism))
-    released: Tensor = units.released(total, mechanism)
-    return released
+        total = collector.bounded_sum(bound, rows, mean=True, keep=True)
+    return handover.gradient(total, generator)
 
 
 def _bare(
