@@ -183,7 +183,7 @@ def capacity(
     Noise on each record: T chances to take part with probability q give T·log(1 - q + q·e^c).
     """
     single = _defined("log_bayes_capacity", mechanism.log_bayes_capacity, reasons)
-    if single is None or mechanism.noise_on == "average":
+    if single is None or mechanism.stage != "record":
         return {"per_release": single, "run": None if single is None else schedule.steps * single}
     chances, rate = schedule.participations()
     return {"per_release": single, "run": chances * float(mixed_loss(np.array([single]), rate)[0])}
@@ -196,7 +196,7 @@ def information(
     single = _defined("mutual_information", mechanism.mutual_information, reasons)
     if single is None:
         return {"per_release": None, "run": None}
-    if mechanism.noise_on == "average":
+    if mechanism.stage != "record":
         return {"per_release": single, "run": schedule.steps * single}
     chances, rate = schedule.participations()
     return {"per_release": single, "run": chances * rate * single}
@@ -211,7 +211,7 @@ def _papers(
 ) -> dict[str, float | None]:
     """The two approaches of Biswas et al. where their theorems apply."""
     chances, rate = schedule.participations()
-    if rate < 1.0 and (schedule.sampling != "poisson" or mechanism.noise_on == "record"):
+    if rate < 1.0 and (schedule.sampling != "poisson" or mechanism.stage == "record"):
         why = "the paper's sampling theorems are for Poisson batches with noise on the average"
     elif group_size > 1:
         why = "the paper has no group privacy"

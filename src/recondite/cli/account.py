@@ -69,7 +69,7 @@ def account(
 
 def _show(result: Any) -> None:
     chances, _ = result.schedule.participations()
-    releases = chances if result.mechanism.noise_on == "record" else result.schedule.steps
+    releases = chances if result.mechanism.stage == "record" else result.schedule.steps
     subject = result.mechanism.subject
     whose = "one record" if result.group_size == 1 else f"{result.group_size} records"
     telling = f"telling whether {whose} took part"
