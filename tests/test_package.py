@@ -26,6 +26,7 @@ LAYERS = [
     {"metrics"},
     {"attacks"},
     {"training"},
+    {"testing"},
     {"experiments"},
     {"report"},
     {"federated"},

@@ -61,14 +61,14 @@ def test_constant_noise_has_its_deviation_at_every_batch_size_and_no_clipping():
 
 
 def test_constant_noise_promises_nothing(compared):
-    made = ConstantNoise(3.0).configured(Setting(((4, 6),), 1.0, 8, 8))
+    made = ConstantNoise(3.0).configured(Setting(((4, 6),), max_batch_size=8, batch_size=8))
     for schedule in (rc.FixedSize(8, 100, 1), rc.Poisson(0.1, 50)):
         assert rc.epsilon(made, schedule, 1e-5) == math.inf
     assert made.log_bayes_capacity() == made.mutual_information() == math.inf
     with pytest.raises(ValueError, match="not metric-private"):
         made.metric_privacy()
     release, centre = torch.randn(24), torch.zeros(24)
-    known = torch.distributions.Normal(0.0, 3.0).log_prob(release).sum()
+    known = torch.distributions.Normal(0.0, 24.0).log_prob(release).sum()
     assert float(made.log_likelihood(release, centre)) == pytest.approx(float(known), rel=1e-5)
     assert ConstantNoise.name not in mechanisms()
     assert kinds()[ConstantNoise.name].private is False

@@ -17,8 +17,9 @@ from recondite_papers.stacked.blocks import Partition
 SHAPES = ((4, 6), (4,))
 
 
-def configured(kappa, blocks, norm=1.0):
-    return KeptLengths(kappa, blocks=blocks).configured(Setting(SHAPES, norm, 8, 8))
+def configured(kappa, blocks):
+    setting = Setting(SHAPES, max_batch_size=8, batch_size=8)
+    return KeptLengths(kappa, blocks=blocks).configured(setting)
 
 
 @pytest.mark.parametrize(("norm", "length"), [(1.0, 1.0), (1e6, 3.0)])
@@ -28,9 +29,9 @@ def test_the_mean_of_many_records_is_the_gradient_shrunk(norm, length):
     gradient *= 3.0 / gradient.norm()
     many = gradient.expand(20_000, 28)
     bounded = gradient * length / 3.0
-    signs = configured(0.5, "elements", norm).release(many, generator)
+    signs = norm * configured(0.5, "elements").release(many / norm, generator)
     assert torch.allclose(signs, math.tanh(0.5) * bounded, atol=0.03)
-    rows = configured(2.0, "rows", norm).release(many, generator)
+    rows = norm * configured(2.0, "rows").release(many / norm, generator)
     parts = zip(rows.split([6, 6, 6, 6, 4]), bounded.split([6, 6, 6, 6, 4]), strict=True)
     for found, known in parts:
         shrunk = float(bessel_ratio(0.5 * len(known) - 1.0, 2.0)) * known
@@ -59,7 +60,7 @@ def test_it_is_the_stacked_jobs_noise():
     rows = [p.view(s).expand(1, count, *s) for p, s in zip(pieces, stack.shapes, strict=True)]
     partition = Partition(stack, [1.0], "elements", "clipped", torch.Generator().manual_seed(0))
     theirs = partition(rows, torch.ones(1, count))[0] / count
-    setting = Setting(tuple(map(tuple, stack.shapes)), 1.0, count, count)
+    setting = Setting(tuple(map(tuple, stack.shapes)), max_batch_size=count)
     ours = (
         KeptLengths(1.0)
         .configured(setting)

@@ -30,7 +30,7 @@ IDS = [f"{type(m).__name__}-{i}" for i, m in enumerate(EVERY)]
 
 
 def gradient_for(mechanism, seed=0, batch=()):
-    rows = (1,) if mechanism.noise_on == "record" else ()
+    rows = (1,) if mechanism.stage == "record" else ()
     return np.random.default_rng(seed).standard_normal((*batch, *rows, 6))
 
 
@@ -238,7 +238,7 @@ def test_the_mean_log_likelihood_ratio_is_a_divergence(mechanism):
         unit[0] = mechanism.sensitivity * mechanism.clip_norm / (mechanism.batch_size or 1)
     else:
         unit = np.ones(6)
-    plus = unit[None, :] if mechanism.noise_on == "record" else unit
+    plus = unit[None, :] if mechanism.stage == "record" else unit
     draws = 200_000
     generator = np.random.default_rng(4)
     ratios = []
@@ -306,14 +306,16 @@ def test_a_training_step_always_releases(mechanism):
 
 
 def test_configured_for_a_run():
-    setting = Setting(((4, 3), (4,), (2, 4)), 1.5, 32, 48)
+    setting = Setting(((4, 3), (4,), (2, 4)), max_batch_size=48, batch_size=32)
     assert setting.dim == 24
     assert rc.VonMisesFisher(2.0).configured(setting) == rc.VonMisesFisher(2.0, dim=24)
     gaussian = rc.Gaussian(1.1).configured(setting)
-    assert (gaussian.dim, gaussian.clip_norm, gaussian.batch_size) == (24, 1.5, 32)
+    assert (gaussian.dim, gaussian.clip_norm, gaussian.batch_size) == (24, 1.0, None)
     assert gaussian.max_batch_size == 48
-    layered = dataclasses.replace(setting, layers=(16, 8), layer_norms=(1.2, 0.9))
-    assert rc.Gaussian(1.1).configured(layered).sensitivity == pytest.approx(1.0)
+    layered = dataclasses.replace(setting, layers=(16, 8))
+    assert layered.sensitivity == math.sqrt(2)
+    assert rc.Gaussian(1.1).configured(layered).sensitivity == 1.0
+    assert rc.Gaussian(1.1).configured(layered).noise_std == pytest.approx(1.1 * math.sqrt(2))
     for kind in (rc.PartitionedVonMisesFisher, rc.Directional):
         assert kind(2.0, blocks="layers").configured(setting).sizes == (12, 4, 8)
         assert kind(2.0, blocks="rows").configured(setting).sizes == (3, 3, 3, 3, 4, 4, 4)

@@ -121,7 +121,7 @@ def test_a_capacity_far_above_the_directions_still_has_noise_in_single_precision
 def test_notions():
     mechanism = ParameterChannel(8.0, dim=6)
     assert mechanism.mutual_information() == 8.0
-    sized = mechanism.configured(Setting(((2, 3),), 1.0, 10, 15))
+    sized = mechanism.configured(Setting(((2, 3),), max_batch_size=15, batch_size=10))
     assert sized.mutual_information() == 12.0
     assert "estimate" in sized.assumptions()[0]
     assert mechanism.loss(rc.Neighbouring.REPLACE).supremum == math.inf

@@ -80,7 +80,7 @@ def test_our_own():
     assert {name: found[name] for name in OWN} == OWN
     for name, mechanism in OWN.items():
         assert mechanism.name == name
-        assert mechanism.noise_on in ("average", "record")
+        assert mechanism.stage in ("sum", "record")
         assert mechanism.weaker in ("larger", "smaller")
 
 

@@ -106,7 +106,7 @@ def test_empty_batches_release_noise_and_are_counted(mechanism):
         assert torch.isfinite(moved).all()
         if not loader.draw.keep:
             empty += 1
-            assert mechanism.noise_on == "record" or float(moved.norm()) > 0
+            assert mechanism.stage == "record" or float(moved.norm()) > 0
     assert empty > 0
     assert engine.steps == 40
 

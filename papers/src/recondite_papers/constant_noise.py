@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from recondite import _validate
 from recondite.losses import InfiniteLoss, LossLaw
-from recondite.mechanisms import Mechanism, MetricPrivacy, Neighbouring
+from recondite.mechanisms import Mechanism, MetricPrivacy, Neighbouring, Setting
 from recondite.mechanisms.base import UndefinedNotionError
 from recondite.numerics.random import random_source
 
@@ -26,10 +26,13 @@ class ConstantNoise(Mechanism):
     Attributes:
       deviation: Of the noise on each coordinate of the average.
       dim: Number of coordinates.
+      batch_size: What the sum that gets the noise is divided by afterwards; None where the average
+        itself is given.
     """
 
     deviation: float
     dim: int | None = None
+    batch_size: int | None = None
 
     name: ClassVar[str] = "constant-noise"
     parameter: ClassVar[str] = "deviation"
@@ -47,16 +50,25 @@ class ConstantNoise(Mechanism):
         del relation
         return InfiniteLoss()
 
+    @property
+    def noise_std(self) -> float:
+        """Deviation of the noise on what ``perturb`` is given."""
+        return self.deviation * (self.batch_size or 1)
+
+    def configured(self, setting: Setting) -> ConstantNoise:
+        """For sums: noise that has the deviation once they are divided."""
+        return replace(self, dim=setting.dim, batch_size=setting.batch_size)
+
     def perturb(self, gradient: Any, generator: Any = None) -> Any:
-        """The averaged gradient plus noise."""
+        """The gradient plus noise."""
         noise = random_source(gradient, generator).normal_like(gradient)
-        noise *= self.deviation
+        noise *= self.noise_std
         noise += gradient
         return noise
 
     def log_likelihood(self, release: Any, gradient: Any) -> Any:
         """Log-density with respect to Lebesgue measure, over the last axis."""
-        variance = self.deviation**2
+        variance = self.noise_std**2
         squared = ((release - gradient) ** 2).sum(-1)
         return -0.5 * squared / variance - 0.5 * gradient.shape[-1] * math.log(
             2 * math.pi * variance

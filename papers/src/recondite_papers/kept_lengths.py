@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 from recondite import _validate
 from recondite.losses import InfiniteLoss, LossLaw
 from recondite.mechanisms import Mechanism, MetricPrivacy, Neighbouring, Setting
-from recondite.mechanisms.base import UndefinedNotionError
+from recondite.mechanisms.base import Stage, UndefinedNotionError
 from recondite.mechanisms.blocks import block_sizes, named_blocks, split
 from recondite.numerics.random import random_source
 from recondite.numerics.sphere import sample_vmf
@@ -32,7 +32,7 @@ class KeptLengths(Mechanism):
       dim: Number of coordinates.
       blocks: "elements" (each weight: its sign is kept with probability e^κ/(e^κ + e^-κ)), or as
         in :class:`recondite.Directional`.
-      clip_norm: Longer gradients are scaled to this length.
+      clip_norm: Longer gradients are scaled to this length; 1 in training, in units of the bound.
     """
 
     kappa: float
@@ -43,7 +43,8 @@ class KeptLengths(Mechanism):
     name: ClassVar[str] = "kept-lengths"
     parameter: ClassVar[str] = "kappa"
     weaker: ClassVar[Literal["larger", "smaller"]] = "larger"
-    noise_on: ClassVar[Literal["average", "record"]] = "record"
+    stage: ClassVar[Stage] = "record"
+    bounded: ClassVar[bool] = False
     subject: ClassVar[str] = "one record's gradient"
     private: ClassVar[bool] = False
     title: ClassVar[str] = "directional, lengths kept"
@@ -58,7 +59,7 @@ class KeptLengths(Mechanism):
         blocks = self.blocks
         if blocks != ELEMENTS:
             blocks = named_blocks(blocks, setting.shapes)
-        return replace(self, dim=setting.dim, blocks=blocks, clip_norm=setting.clip_norm)
+        return replace(self, dim=setting.dim, blocks=blocks, clip_norm=1.0)
 
     def loss(self, relation: Neighbouring) -> LossLaw:
         """Infinite: lengths tell two records apart."""

@@ -80,7 +80,7 @@ class Poisson(Schedule):
 
     def neighbouring(self, mechanism: Mechanism) -> Neighbouring:
         """Add/remove-one, or replace-one for noise on each record."""
-        if mechanism.noise_on == "record":
+        if mechanism.stage == "record":
             return Neighbouring.REPLACE
         return Neighbouring.ADD_OR_REMOVE
 
@@ -88,7 +88,7 @@ class Poisson(Schedule):
         """The sampled law, once a step."""
         group = _validate.at_least("group_size", group_size, 1)
         law = mechanism.loss(self.neighbouring(mechanism))
-        if mechanism.noise_on == "record":
+        if mechanism.stage == "record":
             sampled: LossLaw = law if self.rate == 1.0 else RevealedLoss(law, float(self.rate))
             return Composition.of([(sampled, group * self.steps)])
         return Composition.of([(law.mixture(self._weights(law, group)), self.steps)])
@@ -160,7 +160,7 @@ class Shuffled(Schedule):
         """One unsampled release an epoch, in the worst arrangement of a person's records."""
         group = _validate.at_least("group_size", group_size, 1)
         law = mechanism.loss(Neighbouring.REPLACE)
-        if mechanism.noise_on == "record":
+        if mechanism.stage == "record":
             return Composition.of([(law, group * self.epochs)])
         joint = law.together(group)
         if joint == law:
@@ -223,7 +223,7 @@ class RandomAllocation(Schedule):
 
     def neighbouring(self, mechanism: Mechanism) -> Neighbouring:
         """Add/remove-one, or replace-one for noise on each record."""
-        if mechanism.noise_on == "record":
+        if mechanism.stage == "record":
             return Neighbouring.REPLACE
         return Neighbouring.ADD_OR_REMOVE
 
@@ -231,7 +231,7 @@ class RandomAllocation(Schedule):
         """The allocated law, once an epoch."""
         group = _validate.at_least("group_size", group_size, 1)
         law = mechanism.loss(self.neighbouring(mechanism))
-        if mechanism.noise_on == "record":
+        if mechanism.stage == "record":
             return Composition.of([(law, group * self.epochs)])
         if group > 1:
             raise ValueError(
@@ -292,7 +292,7 @@ class FixedSize(Schedule):
         """The folded, sampled law, once a step."""
         group = _validate.at_least("group_size", group_size, 1)
         law = mechanism.loss(Neighbouring.REPLACE)
-        if group > 1 and (mechanism.noise_on == "record" or law.together(group) != law):
+        if group > 1 and (mechanism.stage == "record" or law.together(group) != law):
             raise ValueError(
                 "group_size above 1 has no proved bound for fixed-size batches with this "
                 "mechanism: use Poisson or shuffled batches"

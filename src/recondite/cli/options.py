@@ -215,7 +215,7 @@ def check_relation(given: SimpleNamespace, mechanism: Mechanism, schedule: Sched
     actual = schedule.neighbouring(mechanism)
     if given.neighbouring in (actual.value, actual.value.removesuffix("-one")):
         return
-    if mechanism.noise_on == "record":
+    if mechanism.stage == "record":
         from recondite.mechanisms import Neighbouring
 
         mechanism.loss(Neighbouring.ADD_OR_REMOVE)

@@ -213,7 +213,8 @@ def _try(defence: Defence, value: float, place: Place, found: Facts | None) -> I
     try:
         made = mechanism(defence.name, value, settings)
         if found is not None:
-            made.configured(Setting(found.shapes, 1.0, 1, 1)).loss(Neighbouring.REPLACE)
+            setting = Setting(found.shapes, max_batch_size=1, batch_size=1)
+            made.configured(setting).loss(Neighbouring.REPLACE)
     except (TypeError, ValueError) as error:
         yield Mistake(place, f"is refused: {_one_line(str(error))}")
     if kinds()[defence.name].channel is not None:

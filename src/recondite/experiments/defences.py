@@ -14,7 +14,9 @@ if TYPE_CHECKING:
 __all__ = ["COMPRESSION", "Kind", "kinds", "label", "mechanism", "plan", "subject", "suffix"]
 
 # What the training engine sets by the model and the batches.
-_SET_BY_ENGINE = ("dim", "clip_norm", "batch_size", "max_batch_size", "layers", "layer_norms")
+_SET_BY_ENGINE = (
+    *("dim", "sensitivity", "clip_norm", "batch_size", "max_batch_size", "layers", "layer_norms"),
+)
 _CHANNEL = "-channel"
 COMPRESSION = "compression"
 _SYMBOLS = {"kappa": "κ", "noise_multiplier": "σ", "capacity": "capacity"}

@@ -101,8 +101,7 @@ def _release(trained: Trained, model: nn.Module) -> dict[str, float]:
         names = ("log_bayes_capacity_release", "mutual_information_release")
         return {name: float(found[name]) for name in names if found[name] is not None}
     shapes = tuple(tuple(p.shape) for p in model.parameters() if p.requires_grad)
-    setting = Setting(shapes, trained.plan.max_grad_norm, 1, 1)
-    mechanism = trained.plan.mechanism.configured(setting)
+    mechanism = trained.plan.mechanism.configured(Setting(shapes, max_batch_size=1, batch_size=1))
     out = {}
     for name, compute in (
         ("log_bayes_capacity_release", mechanism.log_bayes_capacity),

@@ -160,7 +160,7 @@ def _built(trained: Trained, attack: dict[str, Any], model: nn.Module, public: T
             max_grad_norm=plan.max_grad_norm,
         )
         options["log_likelihood"] = sized.log_likelihood
-        options["per_record"] = sized.noise_on == "record"
+        options["per_record"] = sized.per_record
     return attackers.build(attack["name"], options)
 
 

@@ -42,12 +42,12 @@ def _calibrated(task: dict[str, Any]) -> dict[str, Any]:
     noise = mechanism(defence["name"], 1.0, defence["settings"])
     loader = PrivateLoader(
         DataLoader(records, batch_size=min(planned.batch_size, len(records))),
-        sampling=planned.sampling or ("fixed-size" if noise.noise_on == "record" else "poisson"),
+        sampling=planned.sampling or ("fixed-size" if noise.stage == "record" else "poisson"),
         max_batch_size=planned.max_batch_size,
     )
     model = build_model(planned, records)
     shapes = tuple(tuple(p.shape) for p in model.parameters() if p.requires_grad)
-    setting = Setting(shapes, planned.max_grad_norm, loader.batch_size, loader.max_batch_size)
+    setting = Setting(shapes, max_batch_size=loader.max_batch_size, batch_size=loader.batch_size)
     delta = task["common"]["delta"] or 1.0 / len(records)
     found = calibrate(
         noise.configured(setting),

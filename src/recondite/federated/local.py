@@ -94,7 +94,7 @@ def train_locally(
     if mechanism is not None and policy.level == "record":
         engine = PrivacyEngine(seed=policy.seed_or_none)
         sampling = policy.sampling
-        if mechanism.noise_on == "record" and sampling == "poisson":
+        if mechanism.stage == "record" and sampling == "poisson":
             sampling = "fixed-size"
         _, _, loader = engine.make_private(
             module=model,

@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recondite.mechanisms import Mechanism, Setting
+from recondite.mechanisms import Mechanism, Setting, Units
+from recondite.mechanisms.releasing import draw
 
 __all__ = ["Arrays", "configured", "difference", "is_statistic", "moved", "noised_names", "release"]
 
@@ -44,7 +45,7 @@ def difference(before: Arrays, after: Arrays, names: Sequence[str]) -> Vector:
 def configured(mechanism: Mechanism, before: Arrays, names: Sequence[str]) -> Mechanism:
     """The mechanism for one unit-bounded update of these arrays: a batch of one client."""
     shapes = tuple(tuple(before[name].shape) for name in names)
-    return mechanism.configured(Setting(shapes, 1.0, 1, 1))
+    return mechanism.configured(Setting(shapes, max_batch_size=1, batch_size=1))
 
 
 def release(mechanism: Mechanism, update: Vector, max_norm: float, generator: Any) -> Vector:
@@ -63,11 +64,11 @@ def release(mechanism: Mechanism, update: Vector, max_norm: float, generator: An
     peak = float(np.abs(update).max(initial=0.0))
     norm = peak * float(np.linalg.norm(update / peak)) if peak > 0 else 0.0
     bounded = update / max(norm, max_norm) if math.isfinite(norm) else np.zeros_like(update)
-    if mechanism.noise_on == "record":
-        noised = mechanism.release(bounded[None], generator)
-    else:
-        noised = mechanism.release(bounded, generator)
-    return np.asarray(noised, dtype=np.float64) * max_norm
+    units = Units((max_norm,), length=max_norm)
+    handed = units.of(bounded * max_norm)
+    noised = draw(mechanism, handed[None] if mechanism.stage == "record" else handed, generator)
+    released: Vector = units.released(np.asarray(noised, dtype=np.float64), mechanism)
+    return released
 
 
 def moved(before: Arrays, names: Sequence[str], update: Vector) -> dict[str, NDArray[Any]]:

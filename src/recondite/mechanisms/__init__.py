@@ -13,6 +13,7 @@ from recondite.mechanisms.none import NoNoise
 from recondite.mechanisms.parameter_channel import ParameterChannel
 from recondite.mechanisms.partitioned import PartitionedVonMisesFisher
 from recondite.mechanisms.registry import mechanisms
+from recondite.mechanisms.units import Observed, Units
 from recondite.mechanisms.vmf import VonMisesFisher
 
 __all__ = [
@@ -22,10 +23,12 @@ __all__ = [
     "MetricPrivacy",
     "Neighbouring",
     "NoNoise",
+    "Observed",
     "ParameterChannel",
     "PartitionedVonMisesFisher",
     "Setting",
     "UndefinedNotionError",
+    "Units",
     "VonMisesFisher",
     "mechanisms",
 ]

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import warnings
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum
 from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, TypeVar
@@ -13,9 +14,10 @@ from typing import Any, ClassVar, Literal, TypeVar
 from recondite import _validate
 from recondite.losses import LossLaw
 
-__all__ = ["Mechanism", "MetricPrivacy", "Neighbouring", "Setting", "UndefinedNotionError"]
+__all__ = ["Mechanism", "MetricPrivacy", "Neighbouring", "Setting", "Stage", "UndefinedNotionError"]
 
 M = TypeVar("M", bound="Mechanism")
+Stage = Literal["record", "sum", "update"]
 
 
 class Neighbouring(str, Enum):
@@ -48,38 +50,56 @@ class MetricPrivacy:
 
 @dataclass(frozen=True)
 class Setting:
-    """What a training run knows of the gradients it will release.
+    """What a mechanism is told of the gradients it will get, in units of one record's bound.
+
+    Neither the clipping norm nor the divisor is among them: gradients come in units already, and
+    the engine scales releases back (:class:`recondite.mechanisms.Units`).
 
     Attributes:
       shapes: Shapes of the trainable parameters, in the order they are joined.
-      clip_norm: The largest norm of one record's bounded gradient.
-      batch_size: The public constant by which sums are divided.
-      max_batch_size: The largest batch that can be drawn.
-      layers: Sizes of the layers, where each is bounded apart.
-      layer_norms: The norm of each of those layers.
+      max_batch_size: The largest batch that can be drawn, which capacity needs.
+      batch_size: The expected number of records in a batch, for a mechanism that shares something
+        among a batch's pieces. Nothing it gets was divided by it.
+      layers: Sizes of the layers, where each is bounded apart: each to one unit.
     """
 
     shapes: tuple[tuple[int, ...], ...]
-    clip_norm: float
-    batch_size: int
-    max_batch_size: int
-    layers: tuple[int, ...] | None = None
-    layer_norms: tuple[float, ...] | None = None
+    max_batch_size: int = field(kw_only=True)
+    batch_size: int | None = field(default=None, kw_only=True)
+    layers: tuple[int, ...] | None = field(default=None, kw_only=True)
 
     @property
     def dim(self) -> int:
         """Number of trainable parameters."""
         return sum(math.prod(shape) for shape in self.shapes)
 
+    @property
+    def sensitivity(self) -> float:
+        """The furthest that one record moves a sum: 1, or √m for m layers bounded apart."""
+        return 1.0 if self.layers is None else math.hypot(*(1.0,) * len(self.layers))
+
 
 class Mechanism(ABC):
     """A randomised release of a gradient, as a frozen dataclass.
+
+    The contract: ``perturb``, ``release`` and ``log_likelihood`` work in units of one record's
+    bound. At stage "sum" they get the sum of a batch's bounded gradients, which one record moves
+    by at most ``Setting.sensitivity`` (twice that when it is replaced), and give a vector of the
+    same shape; at stage "record" they get one row a record, none longer than that, and give the
+    average of what became of the rows; at stage "update" they get one client's whole update,
+    which is at most 1 long. No mechanism knows the clipping norm or the divisor: whoever calls it
+    scales its release back. What it gets is lent: it must not be kept or changed.
 
     Attributes:
       name: Its name on the command line.
       parameter: The field that sets the strength of the noise.
       weaker: Whether a larger or a smaller ``parameter`` means less noise.
-      noise_on: Whether noise is drawn once for the average of a batch, or for each record.
+      stage: What gets noise: each record, a batch's sum, or a client's update.
+      scale_free: Whether the length of a release is a constant that says nothing: a direction.
+      bounded: Whether rows at stage "record" come bounded. Without that nothing can be promised:
+        only for mechanisms whose ``loss`` is infinite, or that look at directions alone.
+      stateful: Whether it remembers something over steps: ``initial_state`` makes it, ``perturb``
+        takes it as third argument, changes it in place, and must be total as ``release`` is.
       subject: What capacity and information speak of.
       private: Whether it promises anything. Where False, only a comparison can name it.
       bounds_gradients: Whether it needs gradients clipped as the training says; a comparison
@@ -91,7 +111,10 @@ class Mechanism(ABC):
     name: ClassVar[str]
     parameter: ClassVar[str]
     weaker: ClassVar[Literal["larger", "smaller"]]
-    noise_on: ClassVar[Literal["average", "record"]] = "average"
+    stage: ClassVar[Stage] = "sum"
+    scale_free: ClassVar[bool] = False
+    bounded: ClassVar[bool] = True
+    stateful: ClassVar[bool] = False
     subject: ClassVar[str] = "the batch's averaged gradient"
     private: ClassVar[bool] = True
     bounds_gradients: ClassVar[bool] = True
@@ -100,13 +123,39 @@ class Mechanism(ABC):
     # What makes it a dataclass to type checkers; the decorator of each mechanism fills it.
     __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        """Takes the name that ``stage`` had in 0.1.0, for one version."""
+        super().__init_subclass__(**options)
+        if "noise_on" in cls.__dict__ and "stage" not in cls.__dict__:
+            old = cls.__dict__["noise_on"]
+            warnings.warn(
+                f'{cls.__name__}.noise_on is now stage: "sum" or "record"',
+                DeprecationWarning,
+                stacklevel=2,
+            )
+            _validate.choice("noise_on", old, ("average", "record"))
+            cls.stage = "record" if old == "record" else "sum"
+        if "stage" in cls.__dict__:
+            _validate.choice("stage", cls.stage, ("record", "sum", "update"))
+
+    @property
+    def noise_on(self) -> str:
+        """Deprecated: ``stage``, with "average" for "sum"."""
+        warnings.warn("noise_on is now stage", DeprecationWarning, stacklevel=2)
+        return "record" if self.stage == "record" else "average"
+
     @abstractmethod
     def loss(self, relation: Neighbouring) -> LossLaw:
         """The privacy-loss law of the worst-case pair of one unsampled release."""
 
     @abstractmethod
     def perturb(self, gradient: Any, generator: Any = None) -> Any:
-        """Draws a release. NumPy arrays and torch tensors, batched over leading axes."""
+        """Draws a release. NumPy arrays and torch tensors, batched over leading axes.
+
+        The generator is NumPy's for arrays and torch's for tensors; None draws from the operating
+        system (:func:`recondite.numerics.random.random_source` takes all three). A ``stateful``
+        mechanism takes its state as third argument.
+        """
 
     @abstractmethod
     def log_likelihood(self, release: Any, gradient: Any) -> Any:
@@ -126,7 +175,11 @@ class Mechanism(ABC):
 
     @abstractmethod
     def fisher_information(self) -> float:
-        """Fisher information per unit displacement of the release's centre."""
+        """Fisher information per displacement of the release's centre by one unit squared.
+
+        In the units of ``perturb``; what a released gradient of a run carries per unit of its own
+        is (L/C)² times this.
+        """
 
     def with_dim(self: M, dim: int) -> M:
         """The same mechanism for a gradient of this many coordinates."""
@@ -138,8 +191,29 @@ class Mechanism(ABC):
         return dataclasses.replace(self, **{self.parameter: value})
 
     def configured(self: M, setting: Setting) -> M:
-        """The same mechanism for the gradients of a training run."""
-        return self.with_dim(setting.dim)
+        """The same mechanism for the gradients of a training run, in units of a record's bound.
+
+        Fields named ``dim``, ``sensitivity`` and ``max_batch_size`` are set where there are any.
+
+        Raises:
+          ValueError: One record moves a sum by more than 1 and there is no field to say so.
+        """
+        told = {
+            "dim": setting.dim,
+            "sensitivity": setting.sensitivity,
+            "max_batch_size": setting.max_batch_size,
+        }
+        own = {known.name for known in dataclasses.fields(self)}
+        if setting.layers is not None and "sensitivity" not in own and not self.scale_free:
+            raise ValueError(
+                f"{self.name} takes one bound for a record's whole gradient: clip flat, or give it "
+                "a field named sensitivity"
+            )
+        return dataclasses.replace(self, **{k: v for k, v in told.items() if k in own})
+
+    def initial_state(self) -> dict[str, Any]:
+        """What a ``stateful`` mechanism remembers before the first step: tensors and numbers."""
+        return {}
 
     def release(self, gradient: Any, generator: Any = None) -> Any:
         """Like ``perturb``, but total: what has no direction gets a uniformly random one.

@@ -14,6 +14,7 @@ from recondite.mechanisms.base import (
     MetricPrivacy,
     Neighbouring,
     Setting,
+    Stage,
     UndefinedNotionError,
 )
 from recondite.mechanisms.blocks import block_sizes, named_blocks, product_law, split
@@ -48,7 +49,9 @@ class Directional(Mechanism):
     name: ClassVar[str] = "directional"
     parameter: ClassVar[str] = "kappa"
     weaker: ClassVar[Literal["larger", "smaller"]] = "larger"
-    noise_on: ClassVar[Literal["average", "record"]] = "record"
+    stage: ClassVar[Stage] = "record"
+    scale_free: ClassVar[bool] = True
+    bounded: ClassVar[bool] = False  # a bound changes no direction
     subject: ClassVar[str] = "one record's gradient direction"
 
     def __post_init__(self) -> None:

@@ -25,6 +25,10 @@ __all__ = ["Gaussian"]
 class Gaussian(Mechanism):
     """Adds noise of deviation σ·C to a sum of gradients clipped to C, then divides by L.
 
+    In training C is one unit and L is 1, whatever the run's are: sums come in units of one
+    record's bound, and the engine scales the release back. ``clip_norm``, ``batch_size`` and
+    ``layer_norms`` are for sums that you clip and divide yourself; the engine sets its own.
+
     Guarantee: one record moves the sum by at most its clipping norm (twice that when it is
     replaced). With per-layer clipping the record's norm is the root-sum-square of the layers'
     norms, not their maximum.
@@ -32,8 +36,8 @@ class Gaussian(Mechanism):
     Attributes:
       noise_multiplier: σ, the noise's deviation over ``clip_norm``; larger is more noise.
       dim: Number of coordinates.
-      clip_norm: C, the norm a record's gradient is clipped to.
-      batch_size: L, the constant by which sums are divided (1: the sum itself is released).
+      clip_norm: C, the norm a record's gradient is clipped to; in training 1, or √m for m layers.
+      batch_size: L, the constant by which sums are divided (None: the sum itself is released).
       max_batch_size: Enforced upper bound on the number of records in a batch. Capacity and
         information are not defined without it: the radius of what is leaked is C·max/L.
       layers: Sizes of the layers, for per-layer clipping.
@@ -144,19 +148,19 @@ class Gaussian(Mechanism):
         )
 
     def fisher_information(self) -> float:
-        """1/std²."""
+        """1/std², in the numbers that ``perturb`` gets: in training, units of a record's bound."""
         return 1.0 / self.noise_std**2
 
     def configured(self, setting: Setting) -> Gaussian:
-        """Noise in units of the run's bound, divided by the run's batch size."""
+        """Noise of deviation σ·sensitivity on sums in units of one record's bound."""
         return replace(
             self,
             dim=setting.dim,
-            clip_norm=setting.clip_norm,
-            batch_size=setting.batch_size,
+            clip_norm=setting.sensitivity,
+            batch_size=None,
             max_batch_size=setting.max_batch_size,
             layers=setting.layers,
-            layer_norms=setting.layer_norms,
+            layer_norms=None if setting.layers is None else (1.0,) * len(setting.layers),
         )
 
     def assumptions(self) -> tuple[str, ...]:

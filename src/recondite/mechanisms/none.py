@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from recondite.losses import InfiniteLoss, LossLaw
-from recondite.mechanisms.base import Mechanism, MetricPrivacy, Neighbouring, UndefinedNotionError
+from recondite.mechanisms.base import (
+    Mechanism,
+    MetricPrivacy,
+    Neighbouring,
+    Setting,
+    UndefinedNotionError,
+)
 
 __all__ = ["NoNoise"]
 
@@ -36,6 +42,10 @@ class NoNoise(Mechanism):
         """Infinite."""
         del relation
         return InfiniteLoss()
+
+    def configured(self, setting: Setting) -> NoNoise:
+        """For any bounds: there is no noise that they could be too large for."""
+        return self.with_dim(setting.dim)
 
     def perturb(self, gradient: Any, generator: Any = None) -> Any:
         """The gradient."""

@@ -15,6 +15,7 @@ from recondite.mechanisms.base import (
     MetricPrivacy,
     Neighbouring,
     Setting,
+    Stage,
     UndefinedNotionError,
 )
 from recondite.numerics.random import is_torch, random_source
@@ -59,7 +60,8 @@ class ParameterChannel(Mechanism):
     name: ClassVar[str] = "parameter-channel"
     parameter: ClassVar[str] = "capacity"
     weaker: ClassVar[Literal["larger", "smaller"]] = "larger"
-    noise_on: ClassVar[Literal["average", "record"]] = "record"
+    stage: ClassVar[Stage] = "record"
+    bounded: ClassVar[bool] = False
     subject: ClassVar[str] = "one record's gradient (an estimate)"
 
     def __post_init__(self) -> None:

@@ -48,6 +48,7 @@ class PartitionedVonMisesFisher(Mechanism):
     name: ClassVar[str] = "partitioned"
     parameter: ClassVar[str] = "kappa"
     weaker: ClassVar[Literal["larger", "smaller"]] = "larger"
+    scale_free: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         for kappa in self.kappa if isinstance(self.kappa, tuple) else (self.kappa,):

@@ -35,6 +35,7 @@ class VonMisesFisher(Mechanism):
     name: ClassVar[str] = "vmf"
     parameter: ClassVar[str] = "kappa"
     weaker: ClassVar[Literal["larger", "smaller"]] = "larger"
+    scale_free: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         _validate.positive("kappa", self.kappa)

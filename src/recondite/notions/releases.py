@@ -128,7 +128,7 @@ class MechanismRun(Release):
 
     @property
     def _per_record(self) -> bool:
-        return self.mechanism.noise_on == "record"
+        return self.mechanism.stage == "record"
 
     def _batches(self) -> Schedule:
         if self.schedule is None:

@@ -1,1 +1,6 @@
-"""Conformance suites for what other packages add: run them in your tests."""
+"""Conformance suites: what we ask of our own extensions, for other people's to be run too."""
+
+from recondite.testing.mechanisms import check_mechanism
+from recondite.testing.notions import check_notion
+
+__all__ = ["check_mechanism", "check_notion"]

@@ -108,8 +108,8 @@ class _World:
         return (engine, *made)
 
     def releases(self, count: int, seed: int | None) -> FloatArray:
-        """So many gradients that the engine released, as rows."""
-        _, model, optimizer, loader = self.engine(seed)
+        """So many gradients that the engine released, as rows in the mechanism's units."""
+        engine, model, optimizer, loader = self.engine(seed)
         weight = next(model.parameters())
         out = torch.empty(count, self.dim)
         done = 0
@@ -123,7 +123,8 @@ class _World:
                 done += 1
                 if done == count:
                     break
-        return out.double().numpy()
+        seen: FloatArray = engine.units.observed(out.double().numpy(), engine.mechanism)
+        return seen
 
     def _batches(self) -> list[tuple[float, bool, int]]:
         """Probability, whether the canary is in, and how many others are, for every batch."""
@@ -138,12 +139,16 @@ class _World:
         return [(float(p), canary, k) for p, canary, k in found if p > 0.0]
 
     def log_density(self, sized: Mechanism, releases: FloatArray) -> FloatArray:
-        """Exact log-density of every release, over all batches that could be behind it."""
+        """Exact log-density of every release, over all batches that could be behind it.
+
+        Args:
+          sized: The engine's mechanism.
+          releases: In its units.
+        """
         terms, weights = [], []
         for probability, canary, others in self._batches():
-            size = (self.sign * canary - others * _OTHER) * self.norm / self.batch_size
-            centre = size * self.direction
-            if sized.noise_on == "record":
+            centre = (self.sign * canary - others * _OTHER) * self.direction
+            if sized.stage == "record":
                 centre = centre[None, :]
             centres = np.broadcast_to(centre, (len(releases), *centre.shape))
             terms.append(sized.log_likelihood(releases, centres))
@@ -194,7 +199,7 @@ def audit_training(
     Returns:
       The claim and the bound.
     """
-    alone = mechanism.noise_on == "record"
+    alone = mechanism.stage == "record"
     sampling = sampling or ("fixed-size" if alone else "poisson")
     _validate.choice("sampling", sampling, ("poisson", "fixed-size"))
     records = _validate.at_least("records", records or (1 if alone else 2), 1)

@@ -19,13 +19,14 @@ from recondite import _validate
 from recondite.accounting import epsilon as tight_epsilon
 from recondite.accounting.schedules import Schedule
 from recondite.calibration import calibrate
-from recondite.mechanisms import Mechanism, Setting
+from recondite.mechanisms import Mechanism, Setting, Units
 from recondite.notions import Account, account
 from recondite.numerics.random import new_generator
 from recondite.numerics.renewed import Renewed
 from recondite.training.bounding import Bound, bound_rule
 from recondite.training.collector import Collector
 from recondite.training.guard import Guard, refuse_distributed, refuse_private
+from recondite.training.handing import Handover
 from recondite.training.ledger import UNLABELLED, Ledger, runs_of
 from recondite.training.limit import most_steps
 from recondite.training.loss_check import LossCheck
@@ -141,9 +142,14 @@ class PrivacyEngine:
         _validate.choice("loss_reduction", loss_reduction, ("mean", "sum", "per-record"))
         refuse_distributed(module)
         refuse_private(module)
+        if mechanism.stage == "update":
+            raise ValueError(
+                f"{mechanism.name} noises a client's whole update: hand it to "
+                "recondite.federated.defend, or choose a mechanism for sums or records"
+            )
         if not module.training:
             raise ValueError("module is in evaluation mode: call module.train() first")
-        default = "fixed-size" if mechanism.noise_on == "record" else "poisson"
+        default = "fixed-size" if mechanism.stage == "record" else "poisson"
         loader = PrivateLoader(
             data_loader,
             sampling=sampling or default,
@@ -156,12 +162,14 @@ class PrivacyEngine:
         collector = Collector(module)
         check_optimizer(optimizer, collector.parameters)
         bound = bound_rule(clipping, max_grad_norm, len(collector.rules))
-        if mechanism.noise_on == "average" and not math.isfinite(bound.norm):
+        if mechanism.stage != "record" and not math.isfinite(bound.norm):
             collector.detach()  # no record is bounded by itself: ordinary training, at its speed
         self._loader, self._collector, self._bound = loader, collector, bound
         self._mean, self._vouched = loss_reduction != "sum", loss_reduction == "per-record"
-        self._mechanism = mechanism.configured(self._setting())
-        self._refuse_unbounded()
+        sizes = (loader.batch_size, loader.max_batch_size)
+        self._handover = Handover(mechanism, collector, bound, *sizes)
+        self._mechanism = self._handover.mechanism
+        self._handover.refuse_unbounded(self.schedule(1).neighbouring(self._mechanism))
         self._noise = Renewed(
             partial(new_generator, collector.parameters[0], self.seed, secure=self.secure),
             seeded=self.seed is not None,
@@ -216,7 +224,7 @@ class PrivacyEngine:
     ) -> tuple[nn.Module, Optimizer, PrivateLoader]:
         """As :meth:`make_private`, with the weakest noise that meets ε after so many epochs."""
         module: nn.Module = options["module"]
-        default = "fixed-size" if mechanism.noise_on == "record" else "poisson"
+        default = "fixed-size" if mechanism.stage == "record" else "poisson"
         plan = PrivateLoader(
             data_loader,
             sampling=options.get("sampling") or default,
@@ -225,7 +233,7 @@ class PrivacyEngine:
         )
         steps = _validate.at_least("epochs", epochs, 1) * plan.batches
         shapes = tuple(tuple(p.shape) for p in module.parameters() if p.requires_grad)
-        setting = Setting(shapes, 1.0, plan.batch_size, plan.max_batch_size)
+        setting = Setting(shapes, max_batch_size=plan.max_batch_size, batch_size=plan.batch_size)
         sized = mechanism.configured(setting)
         found = calibrate(
             sized, target_epsilon, "epsilon", plan.schedule(steps), delta=target_delta
@@ -250,6 +258,13 @@ class PrivacyEngine:
         if self._mechanism is None:
             raise ValueError("nothing is private yet: call make_private first")
         return self._mechanism
+
+    @property
+    def units(self) -> Units:
+        """What the mechanism's units are in the model's gradients."""
+        if self._mechanism is None:
+            raise ValueError("nothing is private yet: call make_private first")
+        return self._handover.units
 
     @property
     def _generator(self) -> Any:
@@ -285,7 +300,10 @@ class PrivacyEngine:
         return [line, PUBLIC_NUMBER] if self._loader.sampling == "poisson" else [line]
 
     def state_dict(self) -> dict[str, Any]:
-        """What a checkpoint carries: counts and parameters, never a seed or a generator."""
+        """What a checkpoint carries: counts and parameters, never a seed or a generator.
+
+        The state of a mechanism that keeps one is part of it, as it was after the last step.
+        """
         return {
             "schema_version": 3,
             "steps": self.steps,
@@ -293,6 +311,7 @@ class PrivacyEngine:
             "runs": {name: list(count) for name, count in self.ledger.runs().items()},
             **self._terms(),
             "simulation": self.simulation,
+            **self._handover.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -306,34 +325,14 @@ class PrivacyEngine:
             records), or it does not say how: under this engine's schedule they could cost less.
         """
         check("checkpoint", state, self._terms())
+        self._handover.check_state(state)
         self.ledger.take_over(runs_of(state), state.get("simulation"))
+        self._handover.load_state_dict(state)
 
     def _terms(self) -> dict[str, Any]:
         mechanism = self.mechanism
         assert self._loader is not None
-        return terms(mechanism, self._loader)
-
-    def _setting(self) -> Setting:
-        assert self._loader is not None
-        layer_norms = self._bound.layer_norms()
-        return Setting(
-            shapes=tuple(tuple(p.shape) for p in self._collector.parameters),
-            clip_norm=self._bound.norm if math.isfinite(self._bound.norm) else 1.0,
-            batch_size=self._loader.batch_size,
-            max_batch_size=self._loader.max_batch_size,
-            layers=self._collector.layer_sizes if layer_norms else None,
-            layer_norms=layer_norms,
-        )
-
-    def _refuse_unbounded(self) -> None:
-        mechanism = self.mechanism
-        law = mechanism.loss(self.schedule(1).neighbouring(mechanism))
-        noisy = math.isfinite(float(law.renyi([2.0])[0]))
-        if noisy and not math.isfinite(self._bound.norm) and not math.isfinite(law.supremum):
-            raise ValueError(
-                f'clipping="none" leaves {mechanism.name} noise without a sensitivity: bound the '
-                "gradients"
-            )
+        return terms(mechanism, self._loader, self._bound)
 
     def _limit(self) -> None:
         if self.max_epsilon is None or self.delta is None or self._loader is None:
@@ -390,7 +389,7 @@ class PrivacyEngine:
         assert self._loader is not None
         collector = self._collector
         whole = self._sum is None and draw.last and draw.keep
-        if whole and not collector.attached and not self.mechanism.parameter:
+        if whole and not collector.attached and self._handover.plain:
             self.ledger.before_release()  # nothing is bounded or noised: no copy is needed
             collector.rescale((draw.rows if self._mean else 1) / self._loader.batch_size)
             return True
@@ -404,11 +403,9 @@ class PrivacyEngine:
         self.ledger.before_release()
         total, self._sum = self._sum, None
         records, self._records = self._records, 0
-        if records > self._loader.max_batch_size:
+        if records > self._loader.max_batch_size and not self._handover.per_record:
             collector.project(total, self._bound, self._loader.max_batch_size)
-        average = total.div_(self._loader.batch_size)
-        if self.mechanism.noise_on == "average":
-            average = self.mechanism.release(average, self._generator)
+        average = self._handover.gradient(total, self._generator)
         start = 0
         for parameter in collector.parameters:
             size = parameter.numel()
@@ -420,13 +417,12 @@ class PrivacyEngine:
         collector = self._collector
         if not collector.attached:
             return collector.plain_sum(rows, mean=self._mean, keep=keep)
-        if self.mechanism.noise_on == "average":
+        if not self._handover.per_record:
             return collector.bounded_sum(self._bound, rows, mean=self._mean, keep=keep)
         gradients = collector.per_sample(rows, mean=self._mean)
         if not keep:
             return torch.zeros(collector.dim, device=gradients.device, dtype=gradients.dtype)
-        released: torch.Tensor = self.mechanism.release(gradients, self._generator)
-        return released * rows
+        return self._handover.rows(gradients, self._generator)
 
 
 def _refuse_detached() -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import copy
-import math
 from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
 
-from recondite.mechanisms import Mechanism, Setting
+from recondite.mechanisms import Mechanism, Observed
 from recondite.numerics.random import new_generator
 from recondite.training.bounding import Bound, bound_rule
 from recondite.training.collector import Collector
+from recondite.training.handing import Handover
 
 __all__ = ["configured_for", "leaked_gradients"]
 
@@ -55,14 +55,15 @@ def leaked_gradients(
     own = copy.deepcopy(model).train()
     collector = Collector(own)
     bound = bound_rule(clipping, max_grad_norm, len(collector.rules))
-    sized = mechanism.configured(_setting(collector, bound, images.shape[1]))
+    size = images.shape[1]
     generator = new_generator(collector.parameters[0], seed)
     flat = []
     for batch, targets in zip(images, labels, strict=True):
         with torch.enable_grad():
             torch.autograd.backward(loss_fn(own(batch), targets))
         with torch.no_grad():
-            flat.append(_released(collector, bound, sized, len(batch), generator))
+            handover = Handover(mechanism, collector, bound, size, size)
+            flat.append(_released(collector, bound, handover, generator))
     return _by_name(model, torch.stack(flat))
 
 
@@ -73,38 +74,26 @@ def configured_for(
     *,
     clipping: str = "flat",
     max_grad_norm: float = 1.0,
-) -> Mechanism:
-    """The mechanism as it releases a batch of this model: what an adaptive attacker knows."""
+) -> Observed:
+    """The mechanism as it releases a batch of this model: what an adaptive attacker knows.
+
+    Its ``log_likelihood`` takes gradients in the model's numbers, as they are released.
+    """
     collector = Collector(copy.deepcopy(model).train())
     bound = bound_rule(clipping, max_grad_norm, len(collector.rules))
-    return mechanism.configured(_setting(collector, bound, batch_size))
-
-
-def _setting(collector: Collector, bound: Bound, batch_size: int) -> Setting:
-    layer_norms = bound.layer_norms()
-    return Setting(
-        shapes=tuple(tuple(p.shape) for p in collector.parameters),
-        clip_norm=bound.norm if math.isfinite(bound.norm) else 1.0,
-        batch_size=batch_size,
-        max_batch_size=batch_size,
-        layers=collector.layer_sizes if layer_norms else None,
-        layer_norms=layer_norms,
-    )
+    made = Handover(mechanism, collector, bound, batch_size, batch_size)
+    return Observed(made.mechanism, made.units)
 
 
 def _released(
-    collector: Collector,
-    bound: Bound,
-    mechanism: Mechanism,
-    rows: int,
-    generator: torch.Generator,
+    collector: Collector, bound: Bound, handover: Handover, generator: torch.Generator
 ) -> Tensor:
-    if mechanism.noise_on == "record":
-        out: Tensor = mechanism.release(collector.per_sample(rows, mean=True), generator)
-        return out
-    total = collector.bounded_sum(bound, rows, mean=True, keep=True)
-    released: Tensor = mechanism.release(total / rows, generator)
-    return released
+    rows = int(handover.units.batch_size)
+    if handover.per_record:
+        total = handover.rows(collector.per_sample(rows, mean=True), generator)
+    else:
+        total = collector.bounded_sum(bound, rows, mean=True, keep=True)
+    return handover.gradient(total, generator)
 
 
 def _bare(
