@@ -53,7 +53,7 @@ class Inline:
     workers = 1
 
     def run(self, tasks, handle):
-        from recondite.experiments.tasks import run_task
+        from recondite.studies.tasks import run_task
 
         for task in tasks:
             run_task(task, lambda event, task=task: handle(0, task, event))
@@ -67,7 +67,7 @@ class Inline:
 @pytest.fixture
 def inline(monkeypatch):
     """Comparisons in this process; the engine's class."""
-    from recondite.experiments import runner
+    from recondite.studies import runner
 
     monkeypatch.setattr(runner, "make_engine", lambda engine, workers: Inline())
     return Inline

@@ -31,7 +31,7 @@ from recondite.mechanisms import Gaussian, Mechanism, NoNoise, VonMisesFisher
 from recondite.metrics import score
 from recondite.numerics.bessel import bessel_ratio
 from recondite.numerics.roots import last_true
-from recondite.training.leaked import leaked_gradients
+from recondite.gradients.leaked import leaked_gradients
 
 _RESULTS = Path(__file__).resolve().parent.parent / "results"
 _GOOD = 1e-3

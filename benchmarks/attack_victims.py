@@ -94,7 +94,7 @@ def read_images(count: int, file: Path | None = None) -> tuple[Tensor, Tensor]:
         held = np.load(file, allow_pickle=False)
         pixels = torch.from_numpy(held["images"][:count]).float() / 255.0
         return pixels, torch.from_numpy(held["labels"][:count]).long()
-    from recondite.data import load
+    from recondite.records import load
 
     try:
         data = load("cifar10", "test")

@@ -27,9 +27,9 @@ _STUDY = {
 
 
 def _tasks(runs: int) -> list[dict[str, Any]]:
-    from recondite.experiments.checks import facts_of
-    from recondite.experiments.grid import cells
-    from recondite.experiments.study import Study
+    from recondite.studies.checks import facts_of
+    from recondite.studies.grid import cells
+    from recondite.studies.study import Study
 
     study = Study.model_validate({**_STUDY, "seeds": list(range(runs // 2))})
     facts = facts_of(study, None)
@@ -45,14 +45,14 @@ class _Engine:
     """An engine whose workers have started and imported everything."""
 
     def __init__(self, workers: int, tasks: list[dict[str, Any]]) -> None:
-        from recondite.experiments.engines.local import LocalEngine
+        from recondite.studies.executors.local import LocalEngine
 
         self.engine, self.tasks = LocalEngine(workers), tasks
         self.engine.run(tasks[: 2 * workers], lambda *event: None)
 
     def seconds(self) -> float:
         """Wall-clock time of all tasks, rows stored as they come."""
-        from recondite.experiments.store import Store
+        from recondite.studies.store import Store
 
         with tempfile.TemporaryDirectory() as folder, Store(folder) as store:
 
@@ -69,7 +69,7 @@ class _Engine:
 
 def _alone(tasks: list[dict[str, Any]]) -> float:
     """The same work in this process, one after the other, nothing stored."""
-    from recondite.experiments.tasks import run_task
+    from recondite.studies.tasks import run_task
 
     start = time.perf_counter()
     for task in tasks:
@@ -109,8 +109,8 @@ def _overhead(settings: Settings) -> Iterator[Row]:
 
 
 def _loading(settings: Settings) -> Iterator[Row]:
-    from recondite.experiments.store import RECORDS, load
-    from recondite.experiments.tasks import run_task
+    from recondite.studies.store import RECORDS, load
+    from recondite.studies.tasks import run_task
 
     events: list[dict[str, Any]] = []
     run_task(_tasks(2)[0], events.append)

@@ -25,7 +25,7 @@ from recondite.attacks.membership import (
     WhiteBox,
     train_references,
 )
-from recondite.data import ImageSet, load
+from recondite.records import ImageSet, load
 from recondite.models import build
 from recondite.training.record import machine
 

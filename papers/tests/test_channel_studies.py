@@ -6,12 +6,12 @@ import pytest
 import torch
 import yaml
 
-from recondite import data
+from recondite import records as data
 from recondite.attacks.gradient.inverting import InvertingGradients
 from recondite.cli.main import run
-from recondite.experiments import looking, pictures, runner
-from recondite.experiments.source import Source
-from recondite.experiments.study import Study, check_source
+from recondite.studies import looking, pictures, runner
+from recondite.studies.source import Source
+from recondite.studies.study import Study, check_source
 from recondite_papers import study_files
 from recondite_papers.from_rows import results_of
 from recondite_papers.jobs import channel_attacks, gallery, networks

@@ -7,10 +7,10 @@ from functools import lru_cache, partial
 
 import pytest
 
-from recondite import data
+from recondite import records as data
 from recondite.cli.main import run
-from recondite.experiments import cell
-from recondite.experiments.study import Study
+from recondite.studies import cell
+from recondite.studies.study import Study
 from recondite_papers import study_files
 from recondite_papers.from_rows import results_of
 from recondite_papers.registry import ITEMS
@@ -49,7 +49,7 @@ def tiny(study: Study, quickened=study_files.quickened) -> Study:
 def small(monkeypatch, inline):
     """Tiny studies in this process, whose data are read once."""
     kept = lru_cache(data.load)
-    monkeypatch.setattr("recondite.data.load", kept)
+    monkeypatch.setattr("recondite.records.load", kept)
     monkeypatch.setattr("recondite.training.setup.load", kept)
     monkeypatch.setattr(study_files, "quickened", tiny)
 

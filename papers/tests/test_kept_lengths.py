@@ -6,7 +6,7 @@ import pytest
 import torch
 
 import recondite as rc
-from recondite.experiments.defences import kinds, mechanism
+from recondite.studies.defences import kinds, mechanism
 from recondite.mechanisms import Setting, mechanisms
 from recondite.models import build
 from recondite.numerics.bessel import bessel_ratio

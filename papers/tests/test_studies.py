@@ -12,10 +12,10 @@ import yaml
 import recondite as rc
 from recondite.channels.registry import rectangle_weights
 from recondite.cli.main import run
-from recondite.data.catalogue import names as data_names
-from recondite.experiments import checks
-from recondite.experiments.attackers import family
-from recondite.experiments.facts import Facts
+from recondite.records.catalogue import names as data_names
+from recondite.studies import checks
+from recondite.studies.attackers import family
+from recondite.studies.facts import Facts
 from recondite.models import resolve
 from recondite.training.plan import Plan
 from recondite_papers import study_files

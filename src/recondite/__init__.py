@@ -13,7 +13,7 @@ from recondite._version import __version__
 
 if TYPE_CHECKING:
     from recondite import attacks as attacks
-    from recondite import experiments as experiments
+    from recondite import studies as experiments
     from recondite import federated as federated
     from recondite import metrics as metrics
     from recondite import report as report
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
         epsilon_bracket,
         renyi_epsilon,
     )
-    from recondite.auditing import AuditResult, epsilon_lower_bound
+    from recondite.accounting.auditing import AuditResult, epsilon_lower_bound
     from recondite.calibration import Calibration, calibrate, match, measure
     from recondite.channels import (
         ControlledParameterChannel,

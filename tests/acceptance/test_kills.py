@@ -9,9 +9,9 @@ import time
 
 import pytest
 
-from recondite.experiments.runner import compare
-from recondite.experiments.store import RECORDS, load
-from recondite.experiments.study import read_study
+from recondite.studies.runner import compare
+from recondite.studies.store import RECORDS, load
+from recondite.studies.study import read_study
 
 STUDY = """\
 name: kills

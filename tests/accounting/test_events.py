@@ -7,7 +7,7 @@ import recondite as rc
 from recondite.accounting import Composition, compose, events
 from recondite.accounting.pld import pld_epsilon
 from recondite.accounting.rdp import rdp_epsilon
-from recondite.losses import GaussianLoss, ProductLoss, SphereLoss
+from recondite.laws import GaussianLoss, ProductLoss, SphereLoss
 
 STEP = dp.PoissonSampledDpEvent(128 / 60_000, events.VonMisesFisherDpEvent(75.0, 13_700))
 RUN = rc.Poisson(128 / 60_000, 1_407)

@@ -18,7 +18,7 @@ from recondite.accounting.composition import Composition
 from recondite.accounting.distribution import discounted_tail
 from recondite.accounting.pld import pld_bracket, pld_delta, pld_epsilon
 from recondite.accounting.rdp import rdp_epsilon
-from recondite.losses import GaussianLoss, SphereLoss
+from recondite.laws import GaussianLoss, SphereLoss
 
 RATE, STEPS, DELTA, DIM = 128 / 60_000, 1_407, 1 / 60_000, 13_700
 PAPER = rc.Poisson(rate=RATE, steps=STEPS)

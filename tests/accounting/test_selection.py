@@ -14,7 +14,7 @@ from recondite.accounting.selection import (
     repeated,
     selection_epsilon,
 )
-from recondite.losses import GaussianLoss
+from recondite.laws import GaussianLoss
 from recondite.mechanisms import Gaussian
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import recondite as rc
 from recondite.accounting.distribution import discounted_tail
-from recondite.losses.pair import connect_the_dots
+from recondite.laws.pair import connect_the_dots
 
 RATE = 64 / 1437
 

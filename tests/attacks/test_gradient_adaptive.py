@@ -11,7 +11,7 @@ from recondite import data, models
 from recondite.attacks import Adaptive, Bounding, GaussianPrior, InvertingGradients
 from recondite.mechanisms import Directional, Gaussian, VonMisesFisher
 from recondite.metrics import mse
-from recondite.training.leaked import configured_for, leaked_gradients
+from recondite.gradients.leaked import configured_for, leaked_gradients
 
 LOSS = functional.cross_entropy
 SHAPE = (1, 8, 8)

@@ -20,7 +20,7 @@ from recondite.attacks.gradient.labels import infer_labels
 from recondite.attacks.gradient.starts import STARTS
 from recondite.attacks.gradient.victims import Victims
 from recondite.metrics import mse, score
-from recondite.training.leaked import leaked_gradients
+from recondite.gradients.leaked import leaked_gradients
 
 LOSS = functional.cross_entropy
 BOX = (0.0, 1.0)

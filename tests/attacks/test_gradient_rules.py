@@ -18,7 +18,7 @@ from recondite.attacks import (
 )
 from recondite.attacks.gradient.starts import STARTS, starts
 from recondite.attacks.gradient.victims import Victims
-from recondite.training.leaked import leaked_gradients
+from recondite.gradients.leaked import leaked_gradients
 
 LOSS = functional.cross_entropy
 SHAPE = (1, 8, 8)

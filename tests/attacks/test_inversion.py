@@ -6,7 +6,7 @@ from torch import nn
 
 from recondite.attacks.inversion import ModelInversion, class_centres
 from recondite.attacks.membership import Recipe, train_references
-from recondite.data import load
+from recondite.records import load
 from recondite.models import build
 
 

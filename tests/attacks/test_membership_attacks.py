@@ -19,7 +19,7 @@ from recondite.attacks.membership import (
     WhiteBox,
     train_references,
 )
-from recondite.data import load
+from recondite.records import load
 from recondite.metrics.roc import null_standard_error
 from recondite.models import build
 

@@ -6,7 +6,7 @@ import pytest
 
 from recondite.cli.main import run
 from recondite.cli.monitor import Lines, _Count, duration
-from recondite.experiments.store import load
+from recondite.studies.store import load
 
 STUDY = """\
 name: small
@@ -148,7 +148,7 @@ def test_a_report_of_several_runs(finished, tmp_path, capsys):
 
 
 def test_rows_are_logged_to_mlflow_once(finished, tmp_path):
-    from recondite.experiments.frame import log_to_mlflow
+    from recondite.studies.frame import log_to_mlflow
 
     _, _, out = finished
     place = f"sqlite:///{tmp_path}/mlflow.db"

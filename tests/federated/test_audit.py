@@ -13,7 +13,7 @@ import torch
 import recondite as rc
 from recondite.federated import AuditingStrategy, Auditor
 from recondite.federated.app import ready_client
-from recondite.federated.here import HereGrid
+from recondite.federated.in_process import HereGrid
 from recondite.federated.server import federate
 from recondite.federated.settings import Settings
 

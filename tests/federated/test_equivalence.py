@@ -4,7 +4,7 @@ import pytest
 
 import recondite as rc
 from recondite.federated.app import ready_client
-from recondite.federated.here import HereGrid
+from recondite.federated.in_process import HereGrid
 from recondite.federated.server import federate
 from recondite.federated.settings import Settings
 from recondite.training.plan import Plan

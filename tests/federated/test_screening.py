@@ -5,7 +5,7 @@ import pytest
 
 from recondite.federated import Limits, ScreeningStrategy
 from recondite.federated.app import _Client
-from recondite.federated.here import HereGrid
+from recondite.federated.in_process import HereGrid
 from recondite.federated.server import federate
 from recondite.federated.settings import Settings
 from recondite.federated.shares import initial_model

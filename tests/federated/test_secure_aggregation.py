@@ -5,7 +5,7 @@ import pytest
 
 import recondite as rc
 from recondite.federated import Auditor, defend, spent
-from recondite.federated.here import HereGrid
+from recondite.federated.in_process import HereGrid
 from recondite.federated.ledger import ReleaseLedger
 
 flwr = pytest.importorskip("flwr.app")

@@ -89,9 +89,9 @@ def test_it_is_the_total_variation(installed):
 
 def test_it_is_in_a_comparison_and_its_report(installed, tmp_path, monkeypatch, capsys):
     pytest.importorskip("torch")
-    from recondite.experiments import runner
-    from recondite.experiments.store import load
-    from recondite.experiments.tasks import run_task
+    from recondite.studies import runner
+    from recondite.studies.store import load
+    from recondite.studies.tasks import run_task
 
     class Inline:
         workers = 1

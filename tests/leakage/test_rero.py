@@ -14,8 +14,8 @@ import recondite as rc
 from recondite.accounting.composition import Composition
 from recondite.accounting.pld import compose_pairs
 from recondite.leakage.rero import reconstruction_bound, rero
-from recondite.losses import GaussianLoss, SphereLoss
-from recondite.losses.pair import connect_the_dots
+from recondite.laws import GaussianLoss, SphereLoss
+from recondite.laws.pair import connect_the_dots
 
 
 @given(mu=st.floats(0.01, 6.0), prior=st.floats(1e-4, 0.9))

@@ -15,7 +15,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from recondite.losses import SphereLoss
+from recondite.laws import SphereLoss
 
 ANGLES = np.pi * np.array([0.02, 0.1, 0.25, 0.4, 0.5, 0.6, 0.75, 0.9, 0.98, 1.0])
 EPSILONS = np.array([-8.0, -3.0, -1.0, -0.3, 0.0, 0.1, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0])

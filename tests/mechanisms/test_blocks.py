@@ -8,7 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recondite.losses import ProductLoss, SphereLoss
+from recondite.laws import ProductLoss, SphereLoss
 from recondite.mechanisms.blocks import block_sizes, product_law, split
 from recondite.mechanisms.partitioned import join_blocks
 

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import recondite as rc
-from recondite.losses import LossLaw
+from recondite.laws import LossLaw
 from recondite.mechanisms import MetricPrivacy, Setting, UndefinedNotionError
 
 EVERY = [

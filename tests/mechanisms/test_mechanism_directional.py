@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 import recondite as rc
-from recondite.losses import SphereLoss
+from recondite.laws import SphereLoss
 from recondite.mechanisms import UndefinedNotionError
 from recondite.numerics.bessel import bessel_ratio
 

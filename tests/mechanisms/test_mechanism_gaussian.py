@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import integrate, special, stats
 
 import recondite as rc
-from recondite.losses import GaussianLoss
+from recondite.laws import GaussianLoss
 from recondite.mechanisms import UndefinedNotionError
 from recondite.numerics.ball import log_gaussian_ball_capacity
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from scipy import integrate
 
 import recondite as rc
-from recondite.losses import SphereLoss
+from recondite.laws import SphereLoss
 from recondite.mechanisms import UndefinedNotionError
 
 ADD, REPLACE = rc.Neighbouring.ADD_OR_REMOVE, rc.Neighbouring.REPLACE

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import recondite as rc
-from recondite.losses import GaussianLoss
+from recondite.laws import GaussianLoss
 from recondite.mechanisms import Mechanism, MetricPrivacy, mechanisms, registry
 
 OWN = {
@@ -107,7 +107,7 @@ class Careless(Logistic):
 
 
 def test_what_promises_nothing_is_known_to_comparisons_only(monkeypatch):
-    from recondite.experiments.defences import kinds, label
+    from recondite.studies.defences import kinds, label
 
     entries = [Entry("unproven", Unproven), Entry("logistic", Logistic)]
     monkeypatch.setattr(registry, "entry_points", lambda *, group: entries)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch.nn import functional
 
-from recondite.models.patches import patches
+from recondite.gradients.patches import patches
 
 PAIR = st.tuples(st.integers(1, 3), st.integers(1, 3))
 

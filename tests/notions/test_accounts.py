@@ -178,7 +178,7 @@ def test_the_json_is_that_of_the_last_version(name):
 
 
 def test_rows_read_accounts_of_the_last_version_and_those_without_a_notion():
-    from recondite.experiments.rows import notions
+    from recondite.studies.rows import notions
 
     for name, written in WRITTEN.items():
         row = notions(name, written)

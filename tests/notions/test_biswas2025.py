@@ -9,7 +9,7 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 import recondite as rc
-from recondite.losses import SphereLoss
+from recondite.laws import SphereLoss
 from recondite.notions.biswas2025 import approach_1, approach_2, kairouz_composition
 
 RATE, DELTA, DIM, EPOCHS = 128 / 60_000, 1 / 60_000, 13_700, 3

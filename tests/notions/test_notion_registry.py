@@ -11,7 +11,7 @@ import pytest
 import recondite as rc
 from recondite.accounting import pld
 from recondite.channels import NaturalChannel, Spectrum
-from recondite.experiments import rows
+from recondite.studies import rows
 from recondite.mechanisms import UndefinedNotionError
 from recondite.notions import Figure, Notion, account_for, notions, pairs, registry
 from recondite.notions.noisy_records import NoisyRecords

@@ -260,7 +260,7 @@ def test_directional_noise_is_drawn_for_every_record(name, blocks):
 @pytest.mark.parametrize("chunk", [1, 200])
 def test_convolutions_too_large_to_hold_their_gradients(monkeypatch, clipping, chunk):
     """Norms by patches, in chunks, and sums by a weighted convolution."""
-    monkeypatch.setattr("recondite.training.layers.conv._CHUNK", chunk)
+    monkeypatch.setattr("recondite.gradients.layers.conv._CHUNK", chunk)
     model, data = make("cnn")
     original = copy.deepcopy(model)
     update, seen, _ = one_step(model, data, clipping, NoNoise(), sampling="shuffled")
@@ -272,7 +272,7 @@ def test_convolutions_too_large_to_hold_their_gradients(monkeypatch, clipping, c
 @pytest.mark.parametrize("padding", ["same", "valid", 1])
 def test_padding_of_convolutions(monkeypatch, padding):
     for chunk in (1, 1 << 24):
-        monkeypatch.setattr("recondite.training.layers.conv._CHUNK", chunk)
+        monkeypatch.setattr("recondite.gradients.layers.conv._CHUNK", chunk)
         torch.manual_seed(2)
         net = nn.Sequential(nn.Conv2d(3, 4, 3, padding=padding), nn.Flatten(), nn.LazyLinear(3))
         data = make("cnn")[1]

@@ -11,7 +11,7 @@ import recondite as rc
 from recondite import data, models
 from recondite.mechanisms import Directional, Gaussian, NoNoise, VonMisesFisher
 from recondite.numerics.bessel import bessel_ratio
-from recondite.training.leaked import configured_for, leaked_gradients
+from recondite.gradients.leaked import configured_for, leaked_gradients
 
 BATCH = 12
 

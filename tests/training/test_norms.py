@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from recondite.training.bounding import (
+from recondite.gradients.clipping import (
     Automatic,
     Bound,
     Clip,
@@ -17,8 +17,8 @@ from recondite.training.bounding import (
     Scale,
     safe_factors,
 )
-from recondite.training.collector import Collector
-from recondite.training.layers import norms
+from recondite.gradients.collector import Collector
+from recondite.gradients.layers import norms
 
 torch.set_num_threads(1)
 RULES = [Clip(0.5), Scale(0.5), Automatic(0.5), Psac(0.5), "layers"]
@@ -74,7 +74,7 @@ def test_sequences_whose_slopes_cancel(scale, bound, bias):
 @pytest.mark.parametrize("scale", [1e-12, 1.0, 1e4, 1e9, 1e18])
 @pytest.mark.parametrize("channels", [(2, 3), (40, 30)])
 def test_convolutions_whose_slopes_cancel(monkeypatch, chunk, scale, channels):
-    monkeypatch.setattr("recondite.training.layers.conv._CHUNK", chunk)
+    monkeypatch.setattr("recondite.gradients.layers.conv._CHUNK", chunk)
     torch.manual_seed(0)
     model = nn.Conv2d(*channels, 3)
     with torch.no_grad():

@@ -8,7 +8,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from recondite.mechanisms.gaussian import Gaussian
 from recondite.mechanisms.none import NoNoise
 from recondite.training import PrivacyEngine
-from recondite.training.collector import Collector
+from recondite.gradients.collector import Collector
 
 ROWS, BATCH = 22, 8
 

@@ -8,7 +8,7 @@ import torch
 
 import recondite as rc
 from recondite.channels.registry import rectangle_weights
-from recondite.data import ImageSet, load
+from recondite.records import ImageSet, load
 from recondite.mechanisms import NoNoise
 from recondite.training.channelled import fit_channel
 from recondite.training.plan import Plan

@@ -12,8 +12,8 @@ from torch.utils.data import DataLoader, TensorDataset
 import recondite as rc
 from recondite.mechanisms.none import NoNoise
 from recondite.training import PrivacyEngine
-from recondite.training.bounding import Clip
-from recondite.training.collector import Collector
+from recondite.gradients.clipping import Clip
+from recondite.gradients.collector import Collector
 
 torch.set_num_threads(1)
 
@@ -329,7 +329,7 @@ def test_other_layers_have_their_gradients_and_leave_none_behind(layer, shape, f
     factors = (0.3 / known.norm(dim=1)).clamp(max=1.0)
     collector = Collector(model)
     for chunk in (1, 1 << 24):
-        monkeypatch.setattr("recondite.training.layers.conv._CHUNK", chunk)
+        monkeypatch.setattr("recondite.gradients.layers.conv._CHUNK", chunk)
         (model(x) * slopes).sum().backward()
         assert all(p.grad is None for p in model.parameters())
         found = collector.bounded_sum(Clip(0.3), 5, mean=False, keep=True).double()

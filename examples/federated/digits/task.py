@@ -5,7 +5,7 @@ from flwr.app import ArrayRecord
 from torch import nn
 from torch.utils.data import DataLoader
 
-from recondite.data import load
+from recondite.records import load
 from recondite.federated import iid
 
 

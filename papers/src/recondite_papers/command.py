@@ -150,7 +150,7 @@ def _draw(
 
 
 def _here(data_dir: Path | None) -> dict[str, bool]:
-    from recondite.data.catalogue import available
+    from recondite.records.catalogue import available
 
     found = {entry.name: entry.found for entry in available(data_dir)}
     if data_dir is not None:

@@ -51,7 +51,7 @@ def compared(
     """Runs the item's study files; rows as its tables want them, and what was run."""
     try:
         from recondite.cli.monitor import make_monitor
-        from recondite.experiments.store import StoreError
+        from recondite.studies.store import StoreError
         from recondite_papers.from_rows import results_of
         from recondite_papers.study_files import run
     except ImportError as error:

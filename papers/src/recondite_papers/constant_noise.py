@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from recondite import _validate
-from recondite.losses import InfiniteLoss, LossLaw
+from recondite.laws import InfiniteLoss, LossLaw
 from recondite.mechanisms import Mechanism, MetricPrivacy, Neighbouring, Setting
 from recondite.mechanisms.base import UndefinedNotionError
 from recondite.numerics.random import random_source

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from recondite.experiments.study import Study
+from recondite.studies.study import Study
 from recondite_papers import from_guidelines
 from recondite_papers.groups import Group, Row, Rows
 from recondite_papers.jobs.dirdp import EPSILONS, MULTIPLIERS

@@ -9,10 +9,10 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from recondite.experiments.attackers import family
+from recondite.studies.attackers import family
 
 if TYPE_CHECKING:  # the list of files is there without the libraries of a comparison
-    from recondite.experiments.study import Study
+    from recondite.studies.study import Study
 
 __all__ = ["FILES", "Ran", "chosen", "files_of", "quickened", "read", "run", "text"]
 
@@ -127,8 +127,8 @@ def text(name: str) -> str:
 
 def read(name: str) -> Study:
     """A file's study. Its data and model are not looked at: they may not be here."""
-    from recondite.experiments.source import parse
-    from recondite.experiments.study import Study
+    from recondite.studies.source import parse
+    from recondite.studies.study import Study
 
     return Study.model_validate(parse(text(name), f"{name}.yaml").data)
 
@@ -226,9 +226,9 @@ def run(
       data: Other data in place of the paper's, by its name; rows then count as the paper's.
       monitor: Watches.
     """
-    from recondite.experiments.runner import compare  # imports torch
-    from recondite.experiments.source import Source
-    from recondite.experiments.study import check_source
+    from recondite.studies.runner import compare  # imports torch
+    from recondite.studies.source import Source
+    from recondite.studies.study import check_source
 
     done, failed, reason = [], 0, ""
     for name, whole, study in chosen(item, quick):

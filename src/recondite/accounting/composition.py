@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from recondite.losses import LossLaw
+from recondite.laws import LossLaw
 
 __all__ = ["Composition"]
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 from typing import Any
 
 from recondite.accounting.composition import Composition
-from recondite.losses import (
+from recondite.laws import (
     DiscretePair,
     GaussianLoss,
     LossLaw,

@@ -23,7 +23,7 @@ from scipy import fft
 from recondite.accounting.composition import Composition
 from recondite.accounting.distribution import LossDistribution
 from recondite.accounting.rdp import rdp_epsilon
-from recondite.losses import DiscretePair, GridTooFineError
+from recondite.laws import DiscretePair, GridTooFineError
 
 __all__ = [
     "compose_pairs",

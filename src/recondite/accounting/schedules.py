@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 from recondite import _validate
 from recondite.accounting.composition import Composition
-from recondite.losses import AllocatedLoss, LossLaw, RevealedLoss, without_replacement
+from recondite.laws import AllocatedLoss, LossLaw, RevealedLoss, without_replacement
 from recondite.mechanisms import Mechanism, Neighbouring
 
 __all__ = ["FixedSize", "Poisson", "RandomAllocation", "Schedule", "Shuffled", "schedule_for"]
@@ -197,7 +197,7 @@ class RandomAllocation(Schedule):
     others, and nobody is told which. Batch sizes vary as under Poisson sampling; a permutation cut
     into batches of one size is another thing, and :class:`Shuffled` accounts for it.
 
-    Noise on the sum: add/remove-one, amplified (:class:`recondite.losses.AllocatedLoss`). Noise on
+    Noise on the sum: add/remove-one, amplified (:class:`recondite.laws.AllocatedLoss`). Noise on
     each record: replace-one, where the two neighbours draw the same batches and nothing is
     amplified: one unsampled release an epoch.
 

@@ -27,7 +27,7 @@ from recondite.attacks.membership.signals import (
     logits_of,
     records_of,
 )
-from recondite.data import ImageSet
+from recondite.records import ImageSet
 
 __all__ = ["Inversion", "InversionScores", "ModelInversion", "class_centres"]
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from recondite.channels import _solve
-from recondite.channels.floored import Array, FlooredChannel
+from recondite.channels.spectrum_floor import Array, FlooredChannel
 from recondite.channels.spectrum import Spectrum
 
 __all__ = ["MinimumPowerChannel"]

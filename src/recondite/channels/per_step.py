@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from numpy.typing import NDArray
 
 from recondite.channels._items import add_noise, is_tensor, stacked
-from recondite.channels.ahead import DrawnAhead
+from recondite.channels.prefetch import DrawnAhead
 from recondite.channels.ledger import BudgetSpent, Counted
 from recondite.channels.noise import Noise
 from recondite.channels.protected import ProtectedDataset, in_worker

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from recondite.channels import _solve
-from recondite.channels.floored import Array, FlooredChannel
+from recondite.channels.spectrum_floor import Array, FlooredChannel
 from recondite.channels.spectrum import Spectrum
 
 __all__ = ["WhiteChannel"]

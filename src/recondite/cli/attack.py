@@ -111,7 +111,7 @@ def attack(
         return 0
     from recondite.attacks import registry
     from recondite.attacks.knowledge import threat as threat_named
-    from recondite.experiments import single
+    from recondite.studies import one_attack as single
 
     if out is not None and out.suffix != ".png":
         raise ValueError(f"--out must end in .png, got {out.name}")
@@ -179,7 +179,7 @@ def attack(
 
 def _fields(name: str, typed: dict[str, Any]) -> dict[str, Any]:
     """Those of a victim's settings that the attack's family reads."""
-    from recondite.experiments.attackers import FIELDS, family
+    from recondite.studies.attackers import FIELDS, family
 
     return {k: v for k, v in typed.items() if k in FIELDS[family(name)] and v is not None}
 
@@ -286,7 +286,7 @@ def _bar(what: str) -> Iterator[Any]:
 def _written(result: Any, out: Path | None) -> None:
     if out is None:
         return
-    from recondite.experiments.sheet import contact_sheet
+    from recondite.studies.sheet import contact_sheet
     from recondite.training.record import write_json
 
     if result.reconstructions is not None:

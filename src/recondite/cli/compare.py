@@ -108,7 +108,7 @@ def demo(
     from importlib import resources
 
     with progress("reading the study"):
-        place = resources.files("recondite.experiments").joinpath("studies", "demo.yaml")
+        place = resources.files("recondite.studies").joinpath("studies", "demo.yaml")
         with resources.as_file(place) as path:
             read = _read(path, None)
     _compare(read, out, again=f"recondite demo --out {out}", engine=engine, workers=workers,
@@ -142,8 +142,8 @@ def report(
 def _read(path: Path, data_dir: Path | None, *, own_code: bool = True) -> Any:
     """The study, checked; where code of its own must not run, one that names none."""
     try:
-        from recondite.experiments.source import StudyError, read
-        from recondite.experiments.study import check_source
+        from recondite.studies.source import StudyError, read
+        from recondite.studies.study import check_source
     except ImportError as error:
         raise ValueError(
             f"a comparison needs {error.name}: pip install 'recondite[compare]'"
@@ -161,7 +161,7 @@ def _read(path: Path, data_dir: Path | None, *, own_code: bool = True) -> Any:
 
 def _no_code(content: Any) -> None:
     """Refuses a study whose data or model is code that a look at the study would run."""
-    from recondite.data.dotted import is_dotted
+    from recondite.records.user_code import is_dotted
 
     for key in ("data", "model"):
         name = content.get(key) if isinstance(content, dict) else None
@@ -188,8 +188,8 @@ def _compare(
     show_private: bool = False,
 ) -> None:
     from recondite.cli.monitor import duration, make_monitor
-    from recondite.experiments.runner import compare as run
-    from recondite.experiments.store import StoreError
+    from recondite.studies.runner import compare as run
+    from recondite.studies.store import StoreError
 
     try:
         outcome = run(
@@ -228,7 +228,7 @@ def _compare(
 
 
 def _extras(folder: Path, outcome: Any, name: str, parquet: bool, mlflow: bool) -> list[str]:
-    from recondite.experiments import frame
+    from recondite.studies import frame
 
     written = []
     if parquet:
@@ -264,10 +264,10 @@ def _dry_run(
     study: Any, folder: Path, workers: int | None, data_dir: Path | None, as_json: bool
 ) -> None:
     from recondite.cli.monitor import duration
-    from recondite.experiments.checks import facts_of
-    from recondite.experiments.estimate import estimate
-    from recondite.experiments.rows import loose_delta
-    from recondite.experiments.runner import pending, searches
+    from recondite.studies.checks import facts_of
+    from recondite.studies.estimate import estimate
+    from recondite.studies.rows import loose_delta
+    from recondite.studies.runner import pending, searches
 
     place = None if data_dir is None else str(data_dir)
     count = workers or os.cpu_count() or 1

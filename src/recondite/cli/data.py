@@ -39,8 +39,8 @@ def list_data(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Lists data sets."""
-    from recondite.data.catalogue import available
-    from recondite.data.places import search_path
+    from recondite.records.catalogue import available
+    from recondite.records.directories import search_path
 
     searched = [str(place) for place in search_path(data_dir)]
     found = available(data_dir)

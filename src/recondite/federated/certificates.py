@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from recondite import _validate
-from recondite.data.records import needed
+from recondite.records.arrays import needed
 
 __all__ = ["Credentials", "issue", "kept"]
 

@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-from recondite.data import ImageSet
+from recondite.records import ImageSet
 from recondite.federated.policy import CHANNELS, Policy
 from recondite.federated.training_report import trained_with
 from recondite.training.engine import PrivacyEngine

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from recondite.data import ImageSet, load
+from recondite.records import ImageSet, load
 from recondite.federated.partition import shares
 from recondite.federated.policy import CHANNELS, Policy
 from recondite.mechanisms import NoNoise

@@ -12,7 +12,7 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Literal, TypeVar
 
 from recondite import _validate
-from recondite.losses import LossLaw
+from recondite.laws import LossLaw
 
 __all__ = ["Mechanism", "MetricPrivacy", "Neighbouring", "Setting", "Stage", "UndefinedNotionError"]
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from recondite import _validate
-from recondite.losses import LossLaw, ProductLoss, SphereLoss
+from recondite.laws import LossLaw, ProductLoss, SphereLoss
 
 __all__ = ["block_sizes", "named_blocks", "product_law", "split"]
 

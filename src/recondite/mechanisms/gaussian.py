@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Literal
 
 from recondite import _validate
-from recondite.losses import GaussianLoss, LossLaw
+from recondite.laws import GaussianLoss, LossLaw
 from recondite.mechanisms.base import (
     Mechanism,
     MetricPrivacy,

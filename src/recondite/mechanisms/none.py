@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
-from recondite.losses import InfiniteLoss, LossLaw
+from recondite.laws import InfiniteLoss, LossLaw
 from recondite.mechanisms.base import (
     Mechanism,
     MetricPrivacy,

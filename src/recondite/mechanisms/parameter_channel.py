@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from recondite import _validate
-from recondite.losses import InfiniteLoss, LossLaw
+from recondite.laws import InfiniteLoss, LossLaw
 from recondite.mechanisms.base import (
     Mechanism,
     MetricPrivacy,

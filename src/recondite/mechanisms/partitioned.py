@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from recondite import _validate
-from recondite.losses import LossLaw
+from recondite.laws import LossLaw
 from recondite.mechanisms.base import (
     Mechanism,
     MetricPrivacy,

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from recondite import _validate
-from recondite.losses import LossLaw, SphereLoss
+from recondite.laws import LossLaw, SphereLoss
 from recondite.mechanisms.base import Mechanism, MetricPrivacy, Neighbouring
 from recondite.numerics.bessel import bessel_ratio, log_0f1
 from recondite.numerics.random import is_torch

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainccinv, betaincinv
 
 from recondite import _validate
-from recondite.auditing import as_scores
+from recondite.accounting.auditing import as_scores
 
 __all__ = [
     "Interval",

@@ -14,7 +14,7 @@ import torch
 from torch import nn
 
 from recondite._validate import at_least, choice
-from recondite.data.dotted import accepted, is_dotted, load_object
+from recondite.records.user_code import accepted, is_dotted, load_object
 from recondite.models.deep import alexnet, resnet10, vgg16
 from recondite.models.lenet import lenet, lenet_dlg
 from recondite.models.mlp import mlp, mlp2

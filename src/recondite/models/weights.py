@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from recondite._files import write_atomically
-from recondite.data.records import needed
+from recondite.records.arrays import needed
 
 __all__ = ["load_weights", "read_tensors", "save_weights", "write_tensors"]
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from recondite import _validate
-from recondite.losses import LossLaw
+from recondite.laws import LossLaw
 from recondite.mechanisms import MetricPrivacy, Neighbouring, UndefinedNotionError
 from recondite.notions.bounds import Direction, format_bound
 from recondite.notions.pairs import Pair

@@ -22,8 +22,8 @@ import numpy.typing as npt
 from scipy import special
 
 from recondite.accounting.rdp import epsilon_from_renyi
-from recondite.losses import LossLaw
-from recondite.losses.pair import mixed_loss
+from recondite.laws import LossLaw
+from recondite.laws.pair import mixed_loss
 from recondite.mechanisms import UndefinedNotionError
 from recondite.notions.base import Line, Notion, Release
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from recondite.accounting.schedules import Schedule
-from recondite.losses.pair import mixed_loss
+from recondite.laws.pair import mixed_loss
 from recondite.mechanisms import Mechanism, MetricPrivacy, Neighbouring
 from recondite.notions.base import Release, Scope, Unsampled
 from recondite.notions.pairs import ComposedPair

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from recondite.numerics.random import is_torch, random_source
-from recondite.numerics.single import draw_single
+from recondite.numerics.sphere_vector import draw_single
 
 __all__ = ["SINGLE", "SMALL", "cosines", "sample_vmf"]
 

@@ -20,7 +20,7 @@ from recondite.report.correlation import predictions
 from recondite.report.download import compressed, csv_text
 from recondite.report.gallery import gallery
 from recondite.report.improvement import with_improvements
-from recondite.report.made import assumptions, made, scope, simulated
+from recondite.report.provenance import assumptions, made, scope, simulated
 from recondite.report.payload import available, embed, payload_points, series_of
 from recondite.report.points import make_points
 from recondite.report.quantities import axes, axis, notion_axes

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from recondite.experiments import store
+from recondite.studies import store
 
 __all__ = ["Row", "Run", "number", "read_runs", "section"]
 

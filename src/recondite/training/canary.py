@@ -21,7 +21,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 from recondite import _validate
 from recondite.accounting import epsilon
-from recondite.auditing import AuditResult, epsilon_lower_bound
+from recondite.accounting.auditing import AuditResult, epsilon_lower_bound
 from recondite.mechanisms import Mechanism, Neighbouring
 from recondite.training.engine import PrivacyEngine
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 
 from recondite.channels.base import Channel
-from recondite.data import ImageSet
+from recondite.records import ImageSet
 from recondite.notions import Account, account_for
 from recondite.notions.noisy_records import NoisyRecords
 from recondite.training.engine import SIMULATION

@@ -18,7 +18,7 @@ import torch
 from torch import nn
 from torch.optim import Optimizer
 
-from recondite.training.forwards import RecordedForward
+from recondite.gradients.forwards import RecordedForward
 from recondite.training.sampling import PrivateLoader
 
 __all__ = ["Guard", "refuse_distributed", "refuse_private"]

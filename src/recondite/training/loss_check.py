@@ -27,8 +27,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from recondite.training.forwards import RecordedForward, WatchedForward
-from recondite.training.tape import wide
+from recondite.gradients.forwards import RecordedForward, WatchedForward
+from recondite.gradients.tape import wide
 
 __all__ = ["LossCheck"]
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from recondite.data import ImageSet, load
+from recondite.records import ImageSet, load
 from recondite.models import resolve
 from recondite.training.plan import Plan
 

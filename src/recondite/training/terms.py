@@ -11,7 +11,7 @@ import math
 from typing import Any
 
 from recondite.mechanisms import Mechanism
-from recondite.training.bounding import Bound
+from recondite.gradients.clipping import Bound
 from recondite.training.sampling import PrivateLoader
 
 __all__ = ["check", "terms"]

@@ -12,7 +12,7 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from recondite import _validate
-from recondite.data import ImageSet
+from recondite.records import ImageSet
 from recondite.models import count_parameters, save_weights
 from recondite.training import checkpoint
 from recondite.training.channelled import train_channelled

@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from recondite.data import load
-from recondite.data.transforms import prepare as prepared
+from recondite.records import load
+from recondite.records.transforms import prepare as prepared
 
 __all__ = ["SCALES", "Split", "pack", "split"]
 

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from recondite.models.patches import patches
+from recondite.gradients.patches import patches
 
 __all__ = ["LayerTape", "Rows", "supports"]
 

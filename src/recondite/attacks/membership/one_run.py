@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import betainc, gammaln, xlog1py, xlogy
 
 from recondite import _validate
-from recondite.auditing import clopper_pearson_low
+from recondite.accounting.auditing import clopper_pearson_low
 
 __all__ = ["OneRunBound", "guess_probability", "one_run_lower_bound", "one_run_p_value"]
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from recondite.data import ImageSet
+from recondite.records import ImageSet
 
 __all__ = [
     "FloatArray",

@@ -1,0 +1,116 @@
+"""What the engine asks of a kind of layer."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import torch
+from torch import nn
+
+from recondite.gradients.layers import norms
+from recondite.gradients.tape import Entry, Tape
+
+__all__ = ["CHUNK", "Grads", "LayerRule"]
+
+Grads = dict[nn.Parameter, torch.Tensor]
+
+# Elements that are held at a time where gradients are formed sample by sample (64 MB of float32).
+CHUNK = 1 << 24
+
+
+class LayerRule(ABC):
+    """Norms and weighted sums of per-sample gradients, from what the tape holds.
+
+    All gradients are of the sum over samples of their own losses: the mean's factor is undone by
+    the caller.
+
+    Guarantee: a squared norm is at least that of the gradient that ``weighted_sum`` adds for the
+    sample, rounding of both included.
+    """
+
+    @abstractmethod
+    def attach(self, tape: Tape, layer: nn.Module) -> None:
+        """Makes the layer write to the tape."""
+
+    @abstractmethod
+    def squared_norms(self, entry: Entry) -> torch.Tensor:
+        """Squared norm of every sample's gradient of all trainable parameters of the layer.
+
+        In double precision, never below the true one; NaN where only ``settle`` can tell.
+        """
+
+    @abstractmethod
+    def per_sample(self, entry: Entry) -> Grads:
+        """Every sample's gradient, stacked on the first axis, by parameter."""
+
+    @abstractmethod
+    def product(self, entry: Entry, weights: torch.Tensor) -> Grads:
+        """Σ_i weights_i · gradient of sample i, by parameter, without forming the gradients."""
+
+    def settle(self, entry: Entry, rows: torch.Tensor) -> torch.Tensor:
+        """Squared norms of some samples, from their gradients, which are then also summed."""
+        if entry.gradients is not None:
+            return _sizes({p: g[rows] for p, g in entry.gradients.items()})
+        parts = torch.split(rows, _chunk(entry))
+        squared = torch.cat([_sizes(self.per_sample(entry.rows(part))) for part in parts])
+        entry.apart = rows, squared
+        return squared
+
+    def weighted_sum(self, entry: Entry, weights: torch.Tensor) -> Grads:
+        """Σ_i weights_i · gradient of sample i, by parameter: of the gradients that were measured.
+
+        Args:
+          entry: A call whose norms were asked for.
+          weights: One a sample, in double precision.
+        """
+        assert entry.backprop is not None
+        if entry.gradients is not None:
+            return _added(entry.gradients, weights)
+        narrow = entry.backprop.dtype if entry.backprop.dtype == torch.float64 else torch.float32
+        if entry.apart is None:
+            return self.product(entry, weights.to(narrow))
+        rows, squared = entry.apart
+        total = self.product(entry, weights.index_fill(0, rows, 0.0).to(narrow))
+        size = _chunk(entry)
+        for part, before in zip(torch.split(rows, size), torch.split(squared, size), strict=True):
+            gradients = self.per_sample(entry.rows(part))
+            # Formed again: should it come out larger than what was measured, it is scaled to that.
+            again = (before / _sizes(gradients)).sqrt().nan_to_num(nan=0.0).clamp(max=1.0)
+            for parameter, grad in _added(gradients, weights[part] * again).items():
+                total[parameter] = total[parameter] + grad
+        return total
+
+    def write_per_sample(self, entry: Entry, places: Grads) -> None:
+        """As ``per_sample``, into tensors of the right shape: views of one matrix."""
+        for parameter, gradient in self.per_sample(entry).items():
+            places[parameter].copy_(gradient)
+
+    def detach(self, layer: nn.Module) -> None:
+        """Gives the layer its own forward function back."""
+        layer.__dict__.pop("forward", None)
+
+
+def trainable(layer: nn.Module, name: str) -> nn.Parameter | None:
+    """A parameter of the layer if it exists and is trained."""
+    parameter = getattr(layer, name, None)
+    return parameter if isinstance(parameter, nn.Parameter) and parameter.requires_grad else None
+
+
+def quick_sizes(gradients: Grads) -> torch.Tensor:
+    """Squared norms of whole gradients; NaN where only ``settle`` can tell."""
+    # A parameter whose part is zero (or too small to be told) makes all of the sample's unknown.
+    return torch.stack([norms.quick(g) for g in gradients.values()]).sum(0)
+
+
+def _sizes(gradients: Grads) -> torch.Tensor:
+    return torch.stack([norms.measured(g) for g in gradients.values()]).sum(0)
+
+
+def _added(gradients: Grads, weights: torch.Tensor) -> Grads:
+    return {p: torch.tensordot(weights.to(g.dtype), g, 1) for p, g in gradients.items()}
+
+
+def _chunk(entry: Entry) -> int:
+    """Samples whose gradients are formed at a time."""
+    own = sum(p.numel() for p in entry.layer.parameters(recurse=False) if p.requires_grad)
+    return max(1, CHUNK // max(1, own))

@@ -1,0 +1,236 @@
+"""What a forward pass must not do: mix records, or store them.
+
+Clipping bounds one record only if row i of what every layer sees comes from record i alone, and
+noise protects only what goes through the gradient. Both are looked at while training:
+
+- Before the first pass over two records or more the model runs once more on the batch and on two
+  of its records alone, in evaluation mode and without a trace on the tape or in the generators.
+  Every input of a trained layer must have one row for the one record, the same as in the batch.
+- After every pass no buffer and no parameter may have changed.
+
+What this cannot see: mixing in the loss, or outside the module that is called; mixing that depends
+on the values, or that begins later; data stored elsewhere than in buffers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.utils.parametrizations import _SpectralNorm
+
+from recondite.gradients.forwards import RecordedForward, WatchedForward
+from recondite.gradients.tape import Tape
+
+__all__ = ["Watch"]
+
+# Relative differences between one record in a batch and alone that rounding explains.
+_SAME, _SAME_HALF = 1e-3, 5e-2
+
+
+class Watch:
+    """Hooks on a model and its parts; the outermost one that is called is looked at."""
+
+    def __init__(self, model: nn.Module, layers: dict[nn.Module, Any], tape: Tape) -> None:
+        self._tape = tape
+        self._names = {layer: name or "model" for name, layer in model.named_modules()}
+        self._depth = 0
+        self._checked: set[nn.Module] = set()
+        self._before: list[tuple[str, torch.Tensor, int]] = []
+        self._values: dict[str, torch.Tensor] | None = None
+        self._rows = True
+        self._inside = {
+            module: trained
+            for module in model.modules()
+            if (trained := [part for part in module.modules() if part in layers])
+        }
+        self._watched: list[tuple[nn.Module, Any]] = []
+        self.attach()
+
+    def attach(self) -> None:
+        """Puts itself around every part of the model that holds a trained layer."""
+        for module in self._inside:
+            held = vars(module).get("forward")
+            if held is None or isinstance(held, RecordedForward):
+                self._watched.append((module, held))
+                module.forward = self._around(module, held or module.forward)
+
+    def _around(self, module: nn.Module, run: Any) -> WatchedForward:
+        def forward(*args: Any, **kwargs: Any) -> Any:
+            try:
+                self._enter(module, args, kwargs)
+                return run(*args, **kwargs)
+            finally:
+                self._leave(module)
+
+        return WatchedForward(module, forward, run)
+
+    def detach(self) -> None:
+        """Gives the modules their own forward functions back."""
+        for module, held in self._watched:
+            if held is None:
+                module.__dict__.pop("forward", None)
+            else:
+                module.forward = held
+        self._watched = []
+
+    def storage_only(self) -> None:
+        """From now on looks only at what is stored: nothing is bounded record by record."""
+        self._rows = False
+
+    def reset(self) -> None:
+        """Begins anew after a pass that was interrupted."""
+        self._depth, self._before = 0, []
+
+    def _enter(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        self._depth += 1
+        if self._depth > 1 or not self._training(module):
+            return
+        first = module not in self._checked
+        if first:
+            rows = next((len(t) for t in _tensors((args, kwargs)) if t.dim()), 0)
+            if rows != 1:  # one record tells nothing: the next batch will
+                self._checked.add(module)
+            if rows > 1 and self._rows:
+                self._check_rows(module, args, kwargs, rows)
+        self._before = [(name, t, t._version) for name, t in _state(module)]
+        self._values = {n: t.clone() for n, t in module.named_buffers()} if first else None
+
+    def _leave(self, module: nn.Module) -> None:
+        self._depth = max(0, self._depth - 1)
+        if self._depth > 0:
+            return
+        before, self._before = self._before, []
+        values, self._values = self._values, None
+        now = dict(_state(module))
+        for name, tensor, version in before:
+            same = now.get(name) is tensor and tensor._version == version
+            if same and values is not None and name in values:
+                # Kernels that update running statistics do not always count as a change.
+                same = torch.equal(tensor, values[name])
+            if not same:
+                raise ValueError(
+                    f"{self._names[module]} changes {name} in its forward pass: what is stored of "
+                    "the data there carries no noise; remove it, or put that layer in eval mode"
+                )
+
+    def _training(self, module: nn.Module) -> bool:
+        if not (self._tape.recording and torch.is_grad_enabled()):
+            return False
+        return any(layer.training for layer in self._inside[module])
+
+    def _check_rows(
+        self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], rows: int
+    ) -> None:
+        with self._aside(module):
+            together = self._run(module, args, kwargs)
+            for row in (0, rows - 1):
+                try:
+                    alone = self._run(module, _row(args, row, rows), _row(kwargs, row, rows))
+                except Exception as error:
+                    raise ValueError(
+                        f"{self._names[module]} does not run on one record alone "
+                        f"({str(error).splitlines()[0] if str(error) else type(error).__name__}): "
+                        "keep the batch on the first axis of every input, and its size other than "
+                        "theirs"
+                    ) from error
+                self._compare(together, alone, row, rows)
+
+    def _run(
+        self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> list[tuple[nn.Module, torch.Tensor]]:
+        found: list[tuple[nn.Module, torch.Tensor]] = []
+        self._tape.probe = found
+        with torch.random.fork_rng(_devices(module)):
+            module(*args, **kwargs)
+        return found
+
+    def _compare(
+        self,
+        together: list[tuple[nn.Module, torch.Tensor]],
+        alone: list[tuple[nn.Module, torch.Tensor]],
+        row: int,
+        rows: int,
+    ) -> None:
+        if [layer for layer, _ in together] != [layer for layer, _ in alone]:
+            raise ValueError(
+                "the layers that are called depend on the number of records: no row of a batch "
+                "belongs to one record then"
+            )
+        for (layer, batch), (_, one) in zip(together, alone, strict=True):
+            name = f"{self._names[layer]} ({type(layer).__name__})"
+            if batch.shape[:1] != (rows,):
+                raise ValueError(
+                    f"layer {name} saw {len(batch) if batch.dim() else 0} rows where the batch has "
+                    f"{rows}: use the private loader, and keep the batch on the first axis"
+                )
+            fits = one.shape == (1, *batch.shape[1:])
+            if not fits or not _close(batch[row], one[0]):
+                seen = "another input" if fits else f"{tuple(one.shape)} as its input's shape"
+                raise ValueError(
+                    f"layer {name} has {seen} where a record is alone: keep the batch on the first "
+                    "axis (batch_first=True), and do not mix its records"
+                )
+
+    @contextmanager
+    def _aside(self, module: nn.Module) -> Iterator[None]:
+        """Evaluation mode without dropout and without a trace."""
+        modes = [(part, part.training) for part in module.modules()]
+        recording, self._tape.recording = self._tape.recording, False
+        for part, _ in modes:
+            part.training = False
+        try:
+            yield
+        finally:
+            for part, training in modes:
+                part.training = training
+            self._tape.recording, self._tape.probe = recording, None
+
+
+def _state(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
+    """Buffers and parameters; those of spectral normalisation follow from the weights."""
+    for prefix, part in module.named_modules():
+        dot = f"{prefix}." if prefix else ""
+        yield from ((dot + key, p) for key, p in part._parameters.items() if p is not None)
+        if not isinstance(part, _SpectralNorm):
+            yield from ((dot + key, b) for key, b in part._buffers.items() if b is not None)
+
+
+def _tensors(values: Any) -> Iterator[torch.Tensor]:
+    if isinstance(values, torch.Tensor):
+        yield values
+    elif isinstance(values, dict):
+        yield from (t for value in values.values() for t in _tensors(value))
+    elif isinstance(values, list | tuple):
+        yield from (t for value in values for t in _tensors(value))
+
+
+def _row(values: Any, row: int, rows: int) -> Any:
+    """The same arguments with one record: every tensor with as many rows as the batch is cut."""
+    if isinstance(values, torch.Tensor):
+        return values[row : row + 1] if values.dim() and len(values) == rows else values
+    if isinstance(values, dict):
+        return {key: _row(value, row, rows) for key, value in values.items()}
+    if isinstance(values, list | tuple):
+        cut = [_row(value, row, rows) for value in values]
+        return type(values)(*cut) if hasattr(values, "_fields") else type(values)(cut)
+    return values
+
+
+def _close(one: torch.Tensor, other: torch.Tensor) -> bool:
+    if not one.is_floating_point():
+        return torch.equal(one, other)
+    half = one.element_size() < 4 or torch.is_autocast_enabled(one.device.type)
+    a, b = one.double(), other.double()
+    if not bool(torch.isfinite(a).all() & torch.isfinite(b).all()):
+        return True  # such a record is zeroed
+    gap = float((a - b).norm())
+    return gap <= (_SAME_HALF if half else _SAME) * max(float(a.norm()), float(b.norm()))
+
+
+def _devices(module: nn.Module) -> list[int]:
+    found = {p.device for p in module.parameters() if p.is_cuda}
+    return sorted(device.index or 0 for device in found)

@@ -1,0 +1,237 @@
+"""One cell: train, account, attack. Everything follows from the task, whoever runs it."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from recondite._files import write_atomically
+from recondite.studies import attackers, rows
+from recondite.studies.audit import audit
+from recondite.studies.compression import NOTE, Compression, places_of
+from recondite.studies.defences import plan
+from recondite.studies.looking import look
+from recondite.studies.membership import infer_members
+from recondite.studies.reconstruction import invert_gradients, invert_model
+from recondite.studies.splits import pool
+from recondite.training.plan import Plan
+from recondite.training.trainer import train
+
+__all__ = ["Emit", "Trained", "run_cell"]
+
+Emit = Callable[[dict[str, Any]], None]
+_PAUSE = 0.2  # seconds between two reports of progress
+
+
+@dataclass(frozen=True)
+class Trained:
+    """A cell's model and everything an attack is given.
+
+    Attributes:
+      task: The cell's task.
+      plan: How the model was trained.
+      model: The model, trained.
+      record: The record of its training.
+      said: Reports progress: a stage, and how much of it is done.
+    """
+
+    task: dict[str, Any]
+    plan: Plan
+    model: nn.Module
+    record: dict[str, Any]
+    said: Callable[[str, float], None]
+
+    @property
+    def notions(self) -> dict[str, Any]:
+        """Every notion of the run."""
+        return rows.notions(self.task["defence"]["name"], self.record["privacy"])
+
+
+_FAMILIES: dict[str, Callable[[Trained, dict[str, Any]], dict[str, Any]]] = {
+    "gradient": invert_gradients,
+    "inversion": invert_model,
+    "looking": look,
+    "membership": infer_members,
+    "audit": audit,
+}
+
+
+def run_cell(task: dict[str, Any], emit: Emit) -> None:
+    """Runs a cell and emits a row for each of its attacks, as soon as it is there.
+
+    Rows depend on the task alone: not on the worker, the order, or what ran before.
+
+    Args:
+      task: As :meth:`recondite.studies.grid.Cell.task` makes it, with the data's facts.
+      emit: Takes ``{"type": "row", …}`` and ``{"type": "progress", …}``.
+    """
+    said = _reporter(emit)
+    torch.manual_seed(task["seed"])
+    try:
+        trained = _train(task, said)
+    except Exception as error:  # whatever it is, it ends this cell and no other
+        for key, attack in task["attacks"].items():
+            emit({"type": "row", "row": rows.failed(task, key, attack, _reason(error))})
+        return
+    known = _known(trained)
+    if _finite(trained.record["results"]["train_loss"]) is None:
+        reason = "training diverged: the loss is not finite (lower the learning rate)"
+        for key, attack in task["attacks"].items():
+            emit({"type": "row", "row": rows.failed(task, key, attack, reason, **known)})
+        return
+    for key, attack in task["attacks"].items():
+        emit(_attacked(trained, key, attack, known))
+
+
+def _attacked(
+    trained: Trained, key: str, attack: dict[str, Any], known: dict[str, Any]
+) -> dict[str, Any]:
+    task, started = trained.task, time.perf_counter()
+    torch.manual_seed(task["seed"])
+    try:
+        found: dict[str, Any] = {}
+        if attack["name"] != "none":
+            found = _FAMILIES[attackers.family(attack["name"])](trained, attack)
+    except Exception as error:  # one attack's failure leaves the other rows alone
+        return {"type": "row", "row": rows.failed(task, key, attack, _reason(error), **known)}
+    gallery = found.pop("gallery", None)
+    if gallery is not None:
+        found["reconstruction"]["gallery"] = f"gallery/{key}.npz"
+    notes = [*known["notes"], *found.pop("notes", [])]
+    spent = round(time.perf_counter() - started, 3)
+    seconds = {**known["seconds"], "attack": spent}
+    made = rows.row(task, key, attack, **{**known, **found, "notes": notes, "seconds": seconds})
+    return {"type": "row", "row": made, "gallery": gallery}
+
+
+def _known(trained: Trained) -> dict[str, Any]:
+    """What every row of the cell says of the training."""
+    record, results = trained.record, trained.record["results"]
+    kept = ["test_accuracy", "train_accuracy", "test_loss", "train_loss"]
+    kept += [key for key in results if key.startswith("test_top")]
+    return {
+        "training": {
+            **record["training"],
+            "clipping": record["defence"]["clipping"],
+            "max_grad_norm": record["defence"]["max_grad_norm"],
+            "sampling": record["defence"]["sampling"],
+        },
+        "utility": {key: _finite(results[key]) for key in kept},
+        "privacy": record["privacy"],
+        "notions": trained.notions,
+        "seconds": record["cell_seconds"],
+        "machine": record["machine"],
+        "simulation": record["simulation"],
+        "data": {**trained.task["data_facts"], **_data(record["data"])},
+        "notes": [
+            *record["notes"],
+            *rows.loose_delta(trained.task["common"]["delta"], int(record["data"]["records"])),
+        ],
+    }
+
+
+def _finite(value: Any) -> float | None:
+    """The number; None for infinity and for NaN, which a record writes as null."""
+    return None if value is None or not math.isfinite(float(value)) else float(value)
+
+
+def _data(found: dict[str, Any]) -> dict[str, Any]:
+    kept = ("records", "test_records", "preparation", "pixel_scale", "std", "removed")
+    return {key: found[key] for key in kept if key in found}
+
+
+def _train(task: dict[str, Any], said: Callable[[str, float], None]) -> Trained:
+    """Trains, or takes what a run that was killed after training has left."""
+    planned = plan(task["common"], task["defence"], task["seed"])
+    kept = None if task.get("work") is None else Path(task["work"]) / task["key"]
+    found = _resumed(kept, planned, task)
+    if found is not None:
+        return Trained(task, planned, *found, said)
+    records = pool(planned, task)
+    places, training = places_of(task["defence"]), records.training
+    if places:
+        compressed = Compression.fit(training, places)
+        training = compressed.applied(training)
+    started = time.perf_counter()
+    record, model = train(
+        planned,
+        data_dir=task.get("data_dir"),
+        sets=(training, records.test),
+        delta=task["common"]["delta"],
+        progress=lambda now: said("training", now.step / max(now.steps, 1)),
+        running_epsilon=False,
+    )
+    plain = record.to_dict()
+    whole = time.perf_counter() - started
+    spent = float(plain["training"]["seconds"])
+    if places:
+        plain["data"]["removed"] = compressed.to_dict()
+        plain["notes"] = [*plain["notes"], NOTE]
+    plain["cell_seconds"] = {"train": spent, "account": round(max(whole - spent, 0.0), 3)}
+    _keep(kept, plain, model)
+    return Trained(task, planned, _bare(planned, records.training, model), plain, said)
+
+
+def _bare(planned: Plan, records: Any, model: nn.Module) -> nn.Module:
+    """The network without what the engine put into it: attacks copy it, and change its copies."""
+    from recondite.training.setup import build_model
+
+    own = build_model(planned, records)
+    own.load_state_dict(model.state_dict())
+    return own.eval()
+
+
+def _resumed(
+    kept: Path | None, planned: Plan, task: dict[str, Any]
+) -> tuple[nn.Module, dict[str, Any]] | None:
+    from recondite.models import load_weights
+    from recondite.training.setup import build_model, load_records
+
+    if kept is None or not (kept / "record.json").is_file():
+        return None
+    try:
+        record = json.loads((kept / "record.json").read_text(encoding="utf-8"))
+        model = build_model(planned, load_records(planned, task.get("data_dir"))[0])
+        return load_weights(model, kept / "weights.safetensors").eval(), record
+    except (OSError, ValueError):
+        return None  # train again: it gives the same
+
+
+def _keep(kept: Path | None, record: dict[str, Any], model: nn.Module) -> None:
+    from recondite.models import save_weights
+
+    # On another machine of a cluster the run's folder may not be there.
+    if kept is None or not kept.parents[1].is_dir():
+        return
+    try:
+        kept.mkdir(parents=True, exist_ok=True)
+        save_weights(model, kept / "weights.safetensors")
+        write_atomically(kept / "record.json", json.dumps(record, ensure_ascii=False))
+    except (OSError, ValueError):
+        return  # a full disk costs a second training, not the run
+
+
+def _reporter(emit: Emit) -> Callable[[str, float], None]:
+    last = [0.0]
+
+    def said(stage: str, done: float) -> None:
+        now = time.monotonic()
+        if now - last[0] >= _PAUSE:
+            last[0] = now
+            emit({"type": "progress", "stage": stage, "done": float(done)})
+
+    return said
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, ValueError):
+        return str(error)
+    return f"{type(error).__name__}: {error}"

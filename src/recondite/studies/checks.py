@@ -1,0 +1,328 @@
+"""What is wrong with a study that has the right shape: names, values, data, model."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from recondite.studies import attackers
+from recondite.studies.compression import wrong_places
+from recondite.studies.defences import COMPRESSION, Kind, kinds, mechanism
+from recondite.studies.facts import Facts, facts
+from recondite.studies.source import Mistake, Place, nearest
+from recondite.studies.study import Attack, Defence, Study, Target, notion_names
+from recondite.mechanisms import Neighbouring, Setting
+from recondite.notions import targets
+
+__all__ = ["mistakes_of"]
+
+_GENERAL = ("name", "label", "at", "training")
+_PRIOR = 0.1  # success of a blind guess, for targets that speak of it
+
+
+def mistakes_of(study: Study, data_dir: str | None = None) -> list[Mistake]:
+    """Every mistake that can be seen before anything is trained."""
+    found = _facts(study, data_dir)
+    rest = [*_attacks(study), *_training(study, None if isinstance(found, Mistake) else found)]
+    if isinstance(found, Mistake):
+        return [found, *_defences(study, None), *rest]
+    return [*_enough(study, found), *_defences(study, found), *rest]
+
+
+def _facts(study: Study, data_dir: str | None) -> Facts | Mistake:
+    """Loads the data and builds the model, as every cell will."""
+    weights = study.training.weights
+    if weights is not None and not Path(weights).is_file():
+        return Mistake(("training", "weights"), "is not a file: give a safetensors file")
+    try:
+        return facts_of(study, data_dir)
+    except ValueError as error:
+        text = str(error)
+        about = "prepare" if text.startswith("prepare") else "data"
+        if study.model in text or text.startswith("model"):
+            about = "model"
+        short = text.removeprefix(f"prepare {study.prepare}: ")
+        return Mistake((about,), f"cannot be used: {_one_line(short)}")
+
+
+def _enough(study: Study, found: Facts) -> Iterator[Mistake]:
+    """Whether there are as many records as the attacks want."""
+    for index, attack in enumerate(study.attacks):
+        family = attackers.family(attack.name)
+        wanted = attack.images * attack.batch_size
+        if family == "membership" and 2 * attack.records > found.records // 2:
+            yield Mistake(
+                ("attacks", index, "records"),
+                f"must be at most {found.records // 4} for {found.records} training records "
+                f"(twice as many take part in coin flips), got {attack.records}",
+            )
+        elif family == "looking":
+            yield from _looking(attack, ("attacks", index), found)
+        elif family == "gradient" and wanted > found.test_records:
+            yield Mistake(
+                ("attacks", index, "images"),
+                f"needs {wanted} held-out records: {study.data} has {found.test_records}",
+            )
+
+
+def _looking(attack: Attack, place: Place, found: Facts) -> Iterator[Mistake]:
+    """Whether there are as many pictures, and the region lies within them."""
+    if attack.images > found.test_records:
+        message = f"must be at most {found.test_records}, the held-out records, got {attack.images}"
+        yield Mistake((*place, "images"), message)
+    try:
+        made = attackers.build(attack.name, attack.options())
+    except (TypeError, ValueError):
+        return  # said of its options
+    try:
+        made.inside(found.shape)
+    except ValueError as error:
+        yield Mistake((*place, "region"), _one_line(str(error)).removeprefix("region "))
+
+
+def facts_of(study: Study, data_dir: str | None) -> Facts:
+    """The facts of a study."""
+    training = study.training
+    return facts(
+        study.data,
+        study.model,
+        study.prepare,
+        data_dir,
+        training.norm,
+        training.weights,
+        training.records,
+    )
+
+
+def _defences(study: Study, found: Facts | None) -> Iterator[Mistake]:
+    known = kinds()
+    for index, defence in enumerate(study.defences):
+        place: Place = ("defences", index)
+        if defence.name not in known:
+            yield Mistake((*place, "name"), f"is unknown: {nearest(defence.name, known)}")
+            continue
+        yield from _settings(defence, known[defence.name], place, found)
+
+
+def _settings(defence: Defence, kind: Kind, place: Place, found: Facts | None) -> Iterator[Mistake]:
+    own = [*kind.settings, *([kind.parameter] if kind.parameter else [])]
+    given = defence.settings()
+    wrong = [key for key in given if key not in own]
+    for key in wrong:
+        hint = nearest(key, [*own, *_GENERAL])
+        yield Mistake((*place, key), f"is not a setting of {kind.name}: {hint}")
+    if defence.at is not None:
+        yield from _aims(defence.at, (*place, "at"))
+    if defence.at is not None and not defence.at.targets():
+        yield Mistake((*place, "at"), "has no target: give epsilon, accuracy, …")
+    if defence.at is not None and kind.parameter is None:
+        yield Mistake((*place, "at"), f"is not possible: {kind.name} has no strength to choose")
+        return
+    if defence.at is not None and kind.channel is not None:
+        for notion, _ in defence.at.targets():
+            if notion != "accuracy":
+                yield Mistake(
+                    (*place, "at", notion), f"is not possible for {kind.name}: give its capacity"
+                )
+    if kind.name == COMPRESSION:
+        yield from _removed(given, place, found)
+    if kind.parameter is None or wrong:
+        return
+    yield from _reachable(defence, place)
+    yield from _values(defence, kind, place, found)
+
+
+def _removed(given: dict[str, Any], place: Place, found: Facts | None) -> Iterator[Mistake]:
+    """Which eigenvectors a compression may remove."""
+    if "remove" not in given:
+        yield Mistake((*place, "remove"), "is missing: give remove: [0] for the first eigenvector")
+        return
+    features = None if found is None else math.prod(found.shape)
+    for message in wrong_places(given["remove"], features):
+        yield Mistake((*place, "remove"), message)
+
+
+def _aims(at: Target, place: Place) -> Iterator[Mistake]:
+    """Notions that no installed package has."""
+    known = notion_names()
+    for notion in at.given():
+        if notion not in (*known, "accuracy"):
+            hint = nearest(notion, [*known, *Target.model_fields])
+            yield Mistake((*place, notion), f"is not a setting of at: {hint}")
+
+
+def _reachable(defence: Defence, place: Place) -> Iterator[Mistake]:
+    """Targets that a notion can have; an accuracy lies below 1."""
+    for name, given in ({} if defence.at is None else defence.at.given()).items():
+        listed = isinstance(given, list)
+        values: Any = given if listed else [] if given is None else [given]
+        for index, value in enumerate(values):
+            here = (*place, "at", name, index) if listed else (*place, "at", name)
+            wrong = _unreachable(name, value)
+            if wrong:
+                yield Mistake(here, wrong)
+
+
+def _unreachable(name: str, value: float) -> str | None:
+    notion = targets().get(name.replace("_", "-"))
+    share = name == "accuracy" or (notion is not None and notion.share)
+    if share and value > 1:
+        hint = f": did you mean {value / 100:g}?" if value < 100 else ""
+        return f"must be at most 1, got {value:g}{hint}"
+    if name == "accuracy":
+        return None if value < 1 else f"must lie between 0 and 1, got {value:g}"
+    try:
+        if notion is not None:
+            notion.check_target(value, _PRIOR)
+    except ValueError as error:
+        return _one_line(str(error)).removeprefix(f"{notion.target if notion else name} ")
+    return None
+
+
+def _values(defence: Defence, kind: Kind, place: Place, found: Facts | None) -> Iterator[Mistake]:
+    assert kind.parameter is not None
+    given = defence.settings()
+    if kind.parameter not in given:
+        if defence.at is None:
+            yield Mistake(
+                (*place, kind.parameter),
+                f"is missing: give {kind.parameter}: [values], or at: {{epsilon: 8}}",
+            )
+        elif kind.channel is None:
+            yield from _try(defence, 1.0, (*place, "name"), found)
+        return
+    values = given[kind.parameter]
+    listed = isinstance(values, list)
+    if listed and not values:
+        yield Mistake((*place, kind.parameter), "is empty: give at least one value")
+    for index, value in enumerate(values if listed else [values]):
+        here = (*place, kind.parameter, index) if listed else (*place, kind.parameter)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not value > 0:
+            yield Mistake(here, f"must be a number above 0, got {value!r}")
+        else:
+            yield from _try(defence, float(value), here, found)
+
+
+def _try(defence: Defence, value: float, place: Place, found: Facts | None) -> Iterator[Mistake]:
+    """Builds the mechanism for the model, whose own checks know best."""
+    parameter = kinds()[defence.name].parameter
+    settings = {k: v for k, v in defence.settings().items() if k != parameter}
+    try:
+        made = mechanism(defence.name, value, settings)
+        if found is not None:
+            setting = Setting(found.shapes, max_batch_size=1, batch_size=1)
+            made.configured(setting).loss(Neighbouring.REPLACE)
+    except (TypeError, ValueError) as error:
+        yield Mistake(place, f"is refused: {_one_line(str(error))}")
+    if kinds()[defence.name].channel is not None:
+        yield from _channel(settings, place[:2], found)
+
+
+def _channel(settings: dict[str, Any], place: Place, found: Facts | None) -> Iterator[Mistake]:
+    """What a channel's own settings must be."""
+    for key, known in (("noise", ("once", "per_step")), ("method", ("exact", "paper"))):
+        value = settings.get(key, known[0])
+        if value not in known:
+            yield Mistake((*place, key), f"must be {' or '.join(known)}, got {value!r}")
+    beta = settings.get("beta")
+    if beta is None or isinstance(beta, str):
+        return
+    from recondite.channels.registry import rectangle_weights
+
+    try:
+        rectangle_weights((1, 512, 512) if found is None else found.shape, **beta)
+    except (TypeError, ValueError) as error:
+        text = _one_line(str(error)).removeprefix("beta ")
+        known_keys = "a .npy file or {rows: [12, 19], columns: [8, 23], weight: 50}"
+        yield Mistake((*place, "beta"), f"must be {known_keys}: {text}")
+
+
+def _attacks(study: Study) -> Iterator[Mistake]:
+    known = attackers.names()
+    named = {d.name: kinds()[d.name].on_records for d in study.defences if d.name in kinds()}
+    for index, attack in enumerate(study.attacks):
+        place: Place = ("attacks", index)
+        if attack.name not in known:
+            yield Mistake((*place, "name"), f"is unknown: {nearest(attack.name, known)}")
+            continue
+        if attack.name == attackers.LOOKING and named and not any(named.values()):
+            wanted = "needs a defence on records: add a channel or compression"
+            yield Mistake((*place, "name"), f"{attack.name} {wanted}, got {' and '.join(named)}")
+        yield from _options(attack, place)
+
+
+def _options(attack: Attack, place: Place) -> Iterator[Mistake]:
+    family = attackers.family(attack.name)
+    kept = attackers.FIELDS[family]
+    if family == "audit":
+        options: tuple[str, ...] = attackers.AUDIT_OPTIONS
+    else:
+        made = attackers.build(attack.name, {})
+        options = tuple(field.name for field in dataclasses.fields(made) if field.init)
+    general = [key for key in attack.model_fields_set if key not in (*kept, "name")]
+    extra = [key for key in attack.options() if key not in options]
+    for key in (*(key for key in general if key in type(attack).model_fields), *extra):
+        hint = nearest(key, [*options, *kept])
+        yield Mistake((*place, key), f"is not an option of {attack.name}: {hint}")
+    if extra or family == "audit":
+        return
+    try:
+        given = attack.options()
+        if attack.name == attackers.ADAPTIVE and given.pop("prior", "public") != "public":
+            yield Mistake((*place, "prior"), "must be public: fitted on other held-out records")
+        made = attackers.build(attack.name, given)
+        if attack.threat is not None:
+            from recondite.attacks.knowledge import threat
+
+            threat(attack.threat).check(made)
+    except (TypeError, ValueError) as error:
+        yield Mistake(place, f"is refused: {_one_line(str(error))}")
+
+
+def _training(study: Study, found: Facts | None) -> Iterator[Mistake]:
+    """A plan of each defence, whose own checks know what does not go together."""
+    from recondite.mechanisms import NoNoise
+    from recondite.training.plan import Plan
+
+    parts: list[tuple[Place, dict[str, Any]]] = [(("training",), {})]
+    parts += [
+        (("defences", index, "training"), defence.training.given())
+        for index, defence in enumerate(study.defences)
+        if defence.training.given()
+    ]
+    said = set()
+    for place, own in parts:
+        if place != ("training",) and "records" in own:
+            # Facts, victims and coins are the study's: defences on other data do not compare.
+            yield Mistake((*place, "records"), "is for all defences: give it in training")
+        given = own if place != ("training",) else study.training.given()
+        size = given.get("batch_size", 0)
+        if found is not None and size > found.records:
+            yield Mistake(
+                (*place, "batch_size"),
+                f"must be at most {found.records}, the training records, got {size}",
+            )
+        try:
+            Plan(
+                data=study.data,
+                model=study.model,
+                mechanism=NoNoise(),
+                prepare=study.prepare,
+                **{**study.training.given(), **own},
+            )
+        except (TypeError, ValueError) as error:
+            text = _one_line(str(error))
+            if text in said:  # of the training that all share: once is enough
+                continue
+            said.add(text)
+            if text.startswith("device "):
+                yield Mistake((*place, "device"), text.removeprefix("device "))
+            else:
+                yield Mistake(place, f"is refused: {text}")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())

@@ -1,0 +1,43 @@
+"""A worker process: tasks on standard input, events on standard output, one JSON object a line."""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import sys
+import threading
+from typing import Any
+
+__all__ = ["main"]
+
+
+def main() -> None:
+    """Runs tasks until the input ends; then, or when the parent is gone, ends at once."""
+    # Whatever a person's own code prints must not end up between the events.
+    out = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
+    os.dup2(2, 1)
+    tasks: queue.Queue[dict[str, Any]] = queue.Queue()
+    threading.Thread(target=_read, args=(tasks,), daemon=True).start()
+
+    def emit(event: dict[str, Any]) -> None:
+        try:
+            out.write(json.dumps(event, ensure_ascii=False, allow_nan=False) + "\n")
+            out.flush()
+        except OSError:
+            os._exit(1)
+
+    from recondite.studies.tasks import run_task
+
+    while True:
+        run_task(tasks.get(), emit)
+
+
+def _read(tasks: queue.Queue[dict[str, Any]]) -> None:
+    for line in sys.stdin:
+        tasks.put(json.loads(line))
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

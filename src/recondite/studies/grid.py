@@ -1,0 +1,234 @@
+"""From a study to its cells: one training each, with the attacks on it, and their keys."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from recondite.studies import attackers
+from recondite.studies.defences import kinds, label
+from recondite.studies.facts import Facts
+from recondite.studies.study import Attack, Defence, Study
+
+__all__ = ["ENGINE_VERSION", "Cell", "Want", "cells", "digest", "wants"]
+
+# Part of every key: grows when the same configuration would give other figures.
+ENGINE_VERSION = 3
+
+# Searches for an accuracy stay in these ranges.
+_RANGES = {
+    "kappa": (1.0, 1e7),
+    "noise_multiplier": (1e-3, 1e3),
+    "capacity": (1e-2, 1e6),
+}
+
+
+def digest(value: Any) -> str:
+    """A short content hash of plain data."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, allow_nan=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+@dataclass(frozen=True)
+class Want:
+    """A strength that has to be found before a defence can be trained.
+
+    Attributes:
+      key: Content hash of everything it depends on.
+      common: What all runs of the study share.
+      defence: The defence's configuration, without a value.
+      notion: What is to be met.
+      target: Its value.
+      seed: Of the trainings of a search.
+      options: How long to search, how near, and where.
+    """
+
+    key: str
+    common: dict[str, Any]
+    defence: dict[str, Any]
+    notion: str
+    target: float
+    seed: int
+    options: dict[str, Any]
+
+    def task(self) -> dict[str, Any]:
+        """Plain data for a worker."""
+        return {"kind": "target", "title": f"{self.defence['name']} at {self.notion}", **vars(self)}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One training and the attacks on it.
+
+    Attributes:
+      key: Content hash of everything that determines the training.
+      common: What all runs of the study share.
+      defence: Name, settings, training overrides, value, label.
+      seed: The repetition.
+      attacks: Each attack's configuration by the key of its row.
+      failure: Why the cell cannot be run; None otherwise.
+    """
+
+    key: str
+    common: dict[str, Any]
+    defence: dict[str, Any]
+    seed: int
+    attacks: dict[str, dict[str, Any]]
+    failure: str | None = field(default=None, compare=False)
+
+    def task(self, missing: Mapping[str, Any]) -> dict[str, Any]:
+        """Plain data for a worker: the training, and the attacks that are still missing."""
+        title = f"{self.defence['label']}, seed {self.seed}"
+        body = {name: value for name, value in vars(self).items() if name != "failure"}
+        return {"kind": "cell", "title": title, **body, "attacks": dict(missing)}
+
+
+def _common(study: Study, facts: Facts) -> dict[str, Any]:
+    return {
+        "version": ENGINE_VERSION,
+        "data": study.data,
+        "data_digest": facts.data_digest,
+        "prepare": study.prepare,
+        "model": study.model,
+        "model_digest": facts.model_digest,
+        "delta": study.delta,
+        "training": study.training.given(),
+        "coins": max(
+            (a.records for a in study.attacks if attackers.family(a.name) == "membership"),
+            default=0,
+        ),
+    }
+
+
+def _fixed(defence: Defence) -> dict[str, Any]:
+    """A defence's configuration without its parameter."""
+    parameter = kinds()[defence.name].parameter
+    settings = {k: v for k, v in defence.settings().items() if k != parameter}
+    return {
+        "name": defence.name,
+        "parameter": parameter,
+        "settings": settings,
+        "training": defence.training.given(),
+    }
+
+
+def _values(defence: Defence) -> list[float | None]:
+    parameter = kinds()[defence.name].parameter
+    if parameter is None:
+        return [None]
+    given = defence.settings().get(parameter, [])
+    return [float(value) for value in (given if isinstance(given, list) else [given])]
+
+
+def wants(study: Study, facts: Facts) -> list[Want]:
+    """Every strength that a target asks for."""
+    common = _common(study, facts)
+    found = []
+    for defence in study.defences:
+        for notion, target in defence.at.targets() if defence.at else ():
+            fixed = _fixed(defence)
+            options: dict[str, Any] = {}
+            if notion == "accuracy":
+                assert defence.at is not None
+                low, high = _RANGES.get(str(fixed["parameter"]), (1e-6, 1e6))
+                options = {
+                    "runs": defence.at.runs,
+                    "tolerance": defence.at.tolerance,
+                    "low": low,
+                    "high": high,
+                }
+            seed = study.seeds[0]
+            parts = [common, fixed, notion, target, options, seed if options else None]
+            found.append(
+                Want(digest(["target", *parts]), common, fixed, notion, target, seed, options)
+            )
+    return found
+
+
+def cells(study: Study, facts: Facts, found: Mapping[str, dict[str, Any]]) -> list[Cell]:
+    """The grid, in the order of the study.
+
+    Args:
+      study: The study.
+      facts: What its data and model are.
+      found: What the search for every target found, by its key.
+    """
+    common = _common(study, facts)
+    searched = {
+        (want.defence["name"], digest(want.defence), want.notion, want.target): want
+        for want in wants(study, facts)
+    }
+    out: dict[str, Cell] = {}
+    for defence in study.defences:
+        fixed = _fixed(defence)
+        variants: list[tuple[float | None, dict[str, Any] | None, str | None]] = [
+            (value, None, None) for value in _values(defence)
+        ]
+        for notion, target in defence.at.targets() if defence.at else ():
+            want = searched[defence.name, digest(fixed), notion, target]
+            result = found.get(want.key, {"failure": "its strength was not found yet"})
+            aimed = {notion: target, **_achieved(result, want)}
+            variants.append((result.get("value"), aimed, result.get("failure")))
+        for value, aim, failure in variants:
+            for position, seed in enumerate(study.seeds):
+                cell = _cell(study, common, defence, fixed, value, aim, seed, position, failure)
+                out.setdefault(cell.key, cell)
+    return list(out.values())
+
+
+def _achieved(result: dict[str, Any], want: Want) -> dict[str, Any]:
+    """What was reached; of a search, which promises nothing, also whether it is near enough."""
+    reached = result.get("achieved")
+    if reached is None:
+        return {}
+    if want.notion != "accuracy":
+        return {"achieved": reached}
+    # A rounding error of the difference is no miss.
+    met = abs(reached - want.target) <= want.options["tolerance"] + 1e-12
+    return {"achieved": reached, "met": met}
+
+
+def _cell(
+    study: Study,
+    common: dict[str, Any],
+    defence: Defence,
+    fixed: dict[str, Any],
+    value: float | None,
+    aim: dict[str, Any] | None,
+    seed: int,
+    position: int,
+    failure: str | None,
+) -> Cell:
+    title = label(defence.name, value, fixed["settings"])
+    if defence.label is not None:
+        title = defence.label if value is None else f"{defence.label} ({title})"
+    for notion, aimed in (aim or {}).items():
+        if notion not in ("achieved", "met"):
+            title = f"{title} at {notion.replace('_', ' ')} {aimed:g}"
+    if aim is not None and not aim.get("met", True):
+        title = f"{title}, reached {aim['achieved']:.3g}"
+    configured = {**fixed, "value": value, "target": aim, "label": title}
+    # Whether a target counts as met says nothing about the run.
+    plain_aim = None if aim is None else {k: v for k, v in aim.items() if k != "met"}
+    key = digest([common, fixed, value, plain_aim, seed])
+    attacks = {}
+    for attack in study.attacks:
+        if attackers.applies(attack.name, defence.name, first=position == 0):
+            plain = attack_config(attack)
+            attacks[digest([key, plain])] = plain
+    if not study.attacks:
+        attacks[digest([key, None])] = {"name": "none"}
+    return Cell(key, common, configured, seed, attacks, failure)
+
+
+def attack_config(attack: Attack) -> dict[str, Any]:
+    """Everything of an attack that its family reads, in plain types."""
+    kept = attackers.FIELDS[attackers.family(attack.name)]
+    return {
+        "name": attack.name,
+        **{key: getattr(attack, key) for key in kept},
+        "options": attack.options(),
+    }

@@ -1,0 +1,119 @@
+"""Rows: the documented shape of one (defence, value, seed, attack)."""
+
+from __future__ import annotations
+
+from datetime import datetime, timezone
+from typing import Any
+
+from recondite.studies.defences import kinds, subject
+from recondite.notions import figures, json_ready
+from recondite.notions import notions as known
+
+__all__ = ["SCHEMA_VERSION", "claim", "failed", "loose_delta", "notions", "row"]
+
+SCHEMA_VERSION = 1
+
+_PRIOR = 0.1
+
+
+def row(task: dict[str, Any], key: str, attack: dict[str, Any], **parts: Any) -> dict[str, Any]:
+    """A row; whatever is not given is null.
+
+    Args:
+      task: The cell's task.
+      key: The row's key.
+      attack: The attack's configuration.
+      **parts: Any of the row's own keys.
+    """
+    defence = task["defence"]
+    body = {
+        "schema_version": SCHEMA_VERSION,
+        "kind": "comparison",
+        "key": key,
+        "study": task["study"],
+        "status": "done",
+        "reason": None,
+        "defence": defence["name"],
+        "label": defence["label"],
+        "parameter": defence["parameter"],
+        "value": defence["value"],
+        "settings": defence["settings"],
+        "target": defence["target"],
+        "seed": task["seed"],
+        "attack": attack["name"],
+        "attack_options": {k: v for k, v in attack.items() if k != "name"},
+        "data": task["data_facts"],
+        "model": task["model_facts"],
+        "training": {**task["common"]["training"], **defence["training"]},
+        "utility": None,
+        "privacy": None,
+        "notions": None,
+        "reconstruction": None,
+        "membership": None,
+        "claims": [],
+        "seconds": {},
+        "machine": {},
+        "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+        "simulation": True,
+        "notes": [],
+    }
+    plain: dict[str, Any] = json_ready({**body, **parts})
+    return plain
+
+
+def failed(
+    task: dict[str, Any], key: str, attack: dict[str, Any], reason: str, **parts: Any
+) -> dict[str, Any]:
+    """The row of something that went wrong: its reason in one line, and what was known before."""
+    line = " ".join(reason.split())[:500]
+    return row(task, key, attack, status="failed", reason=line, **parts)
+
+
+def notions(defence: str, privacy: dict[str, Any] | None) -> dict[str, Any]:
+    """Every notion of a run, flat; all are bounds.
+
+    Args:
+      defence: The defence's name.
+      privacy: The account's JSON, of any version: what it lacks is null. None without noise: then
+        everything is as bad as it can be.
+    """
+    if privacy is None:
+        values = {key: figure.undefended for key, (_, figure) in figures().items()}
+        return {
+            **json_ready(values),
+            "delta": None,
+            "rero_prior": _PRIOR,
+            "subject": "a record",
+            "reasons": {"delta": "nothing protects the records"},
+        }
+    return {
+        **{key: value for notion in known().values() for key, value in notion.row(privacy).items()},
+        "delta": privacy["delta"],
+        "subject": privacy.get("subject") or _subject(defence),
+        "reasons": privacy["reasons"],
+    }
+
+
+def loose_delta(delta: float | None, records: int) -> list[str]:
+    """A warning where δ lets a defence publish somebody's record and still keep its promise."""
+    if delta is None or delta <= 1.0 / records:
+        return []
+    return [
+        f"δ = {delta:g} is above 1 / {records} records: publishing one record at random would "
+        "satisfy it; choose a smaller delta"
+    ]
+
+
+def _subject(defence: str) -> str:
+    assert kinds()[defence].channel is None
+    return subject(defence)
+
+
+def claim(
+    notion: str, upper: float | str | None, lower: float, how: str, **more: Any
+) -> dict[str, Any]:
+    """An upper bound beside what an attack showed; a claim below what was shown is violated."""
+    top = float("inf") if upper is None else float(upper)
+    body = {"notion": notion, "claim": top, "lower": lower, "how": how, **more}
+    plain: dict[str, Any] = json_ready({**body, "violated": bool(lower > top)})
+    return plain

@@ -1,0 +1,291 @@
+"""Runs a study: finds strengths, runs what is missing, stores every row as it comes."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any, Protocol
+
+from recondite._version import __version__
+from recondite.studies import rows
+from recondite.studies.checks import facts_of
+from recondite.studies.executors import Engine, Task, make_engine
+from recondite.studies.facts import Facts
+from recondite.studies.grid import Cell, Want, cells, wants
+from recondite.studies.store import GALLERY, STUDY, Store, load, read_study
+from recondite.studies.study import Study
+
+__all__ = ["Monitor", "Outcome", "compare", "pending", "searches"]
+
+TARGETS = "targets.jsonl"
+WORK = "work"
+
+
+class Monitor(Protocol):
+    """Watches a run; every method may be called often."""
+
+    def begin(self, stage: str, tasks: int, workers: int) -> None:
+        """A stage begins, with so many tasks to do."""
+
+    def event(self, worker: int, task: Task, event: dict[str, Any]) -> None:
+        """Something happened in a worker."""
+
+    def end(self) -> None:
+        """The stage is over."""
+
+
+class _Silent:
+    def begin(self, stage: str, tasks: int, workers: int) -> None: ...
+    def event(self, worker: int, task: Task, event: dict[str, Any]) -> None: ...
+    def end(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run gave.
+
+    Attributes:
+      run: Its folder.
+      rows: One for each (defence, value, seed, attack).
+      ran: How many of them were made now; the others were there.
+      failed: How many went wrong.
+      seconds: Wall-clock time.
+    """
+
+    run: Path
+    rows: list[dict[str, Any]]
+    ran: int
+    failed: int
+    seconds: float
+
+
+def compare(
+    study: Study,
+    run: str | os.PathLike[str],
+    *,
+    engine: str = "local",
+    workers: int | None = None,
+    data_dir: str | None = None,
+    retry_failed: bool = False,
+    monitor: Monitor | None = None,
+    on_row: Callable[[dict[str, Any]], None] | None = None,
+) -> Outcome:
+    """Runs what a study asks for and the folder does not hold yet.
+
+    Guarantee: a row is on the disk as soon as it is finished; a run that is killed at any moment
+    and started again ends with the same rows (times aside) as one that was not. Rows depend on
+    the study and the data alone, not on the engine or the number of workers.
+
+    Args:
+      study: The study.
+      run: The folder of its results.
+      engine: "local" or "ray".
+      workers: Tasks at a time; one for each core by default.
+      data_dir: Where data sets are.
+      retry_failed: Run again what failed before.
+      monitor: Watches.
+      on_row: Called with every new row, after it is stored.
+    """
+    started = time.perf_counter()
+    found = facts_of(study, data_dir)
+    with Store(run) as store:
+        job = _Job(study, found, store, data_dir, monitor or _Silent(), retry_failed, on_row)
+        job.write_study(None)
+        engines: list[Engine] = []
+
+        def on_engine(tasks: Sequence[Task], stage: str, handle: Any) -> None:
+            # Workers start when there is something to do: a finished run costs nothing.
+            if tasks and not engines:
+                engines.append(make_engine(engine, workers))
+            if tasks:
+                job.monitor.begin(stage, len(tasks), engines[0].workers)
+                try:
+                    engines[0].run(tasks, handle)
+                finally:
+                    job.monitor.end()
+
+        try:
+            strengths = job.targets(on_engine)
+            job.grid = cells(study, found, strengths)
+            job.write_study(None)
+            job.cells(on_engine)
+        finally:
+            for each in engines:
+                each.close()
+        job.write_study(time.perf_counter() - started)
+        shutil.rmtree(store.folder / WORK, ignore_errors=True)
+    result = load(run)
+    failed = sum(row["status"] == "failed" for row in result)
+    return Outcome(Path(run), result, len(job.new), failed, time.perf_counter() - started)
+
+
+def pending(
+    study: Study, run: str | os.PathLike[str], data_dir: str | None = None
+) -> tuple[list[Cell], dict[str, dict[str, Any]]]:
+    """The grid as far as it is known, and the rows that are there; nothing runs or is written."""
+    from recondite.studies.store import read_lines
+
+    folder = Path(run)
+    strengths = {row["key"]: row for row in read_lines(folder / TARGETS)}
+    grid = cells(study, facts_of(study, data_dir), strengths)
+    there = {row["key"]: row for row in read_lines(folder / "records.jsonl")}
+    return grid, there
+
+
+def searches(
+    study: Study, run: str | os.PathLike[str], data_dir: str | None = None
+) -> list[tuple[Want, int]]:
+    """Strengths that are still to be found, each with the most trainings that it may take."""
+    from recondite.studies.store import read_lines
+
+    there = {row["key"] for row in read_lines(Path(run) / TARGETS)}
+    return [
+        (want, sum(f"{want.key}-{n}" not in there for n in range(want.options.get("runs", 0))))
+        for want in wants(study, facts_of(study, data_dir))
+        if want.key not in there
+    ]
+
+
+class _Job:
+    """One call of :func:`compare`."""
+
+    def __init__(
+        self,
+        study: Study,
+        facts: Facts,
+        store: Store,
+        data_dir: str | None,
+        monitor: Monitor,
+        retry_failed: bool,
+        on_row: Callable[[dict[str, Any]], None] | None,
+    ) -> None:
+        self.study, self.facts, self.store, self.data_dir = study, facts, store, data_dir
+        self.monitor, self.retry_failed, self.on_row = monitor, retry_failed, on_row
+        self.grid: list[Cell] = []
+        self.new: set[str] = set()
+        public = facts.public if study.public is None else study.public
+        self.shared: dict[str, Any] = {
+            "study": study.name,
+            "data_dir": data_dir,
+            "work": str((store.folder / WORK).resolve()),
+            "data_facts": {
+                "name": _name(study.data),
+                "records": facts.records,
+                "test_records": facts.test_records,
+                "shape": list(facts.shape),
+                "classes": facts.classes,
+                "public": public,
+            },
+            "model_facts": {"name": study.model, "parameters": facts.parameters},
+        }
+
+    def targets(self, on_engine: Any) -> dict[str, dict[str, Any]]:
+        """The strength of every target, found now or before."""
+        wanted = wants(self.study, self.facts)
+        if not wanted:
+            return {}
+        with Store(self.store.folder, TARGETS) as found:
+            missing = [
+                {**want.task(), **self.shared, "probes": found.rows}
+                for want in wanted
+                if want.key not in found.rows
+                or (self.retry_failed and "failure" in found.rows[want.key])
+            ]
+
+            def handle(worker: int, task: Task, event: dict[str, Any]) -> None:
+                if event["type"] == "row":
+                    found.append(event["row"])
+                elif event["type"] == "error":
+                    found.append({"key": task["key"], "kind": "target", "failure": event["reason"]})
+                self.monitor.event(worker, task, event)
+
+            on_engine(missing, "strengths", handle)
+            return dict(found.rows)
+
+    def cells(self, on_engine: Any) -> None:
+        """Every row that is not there yet."""
+        tasks = []
+        for cell in self.grid:
+            self._relabel(cell)
+            missing = {key: attack for key, attack in cell.attacks.items() if self._missing(key)}
+            if not missing:
+                continue
+            task = {**cell.task(missing), **self.shared}
+            if cell.failure is None:
+                tasks.append(task)
+                continue
+            for key, attack in missing.items():
+                self._add(rows.failed(task, key, attack, cell.failure))
+
+        def handle(worker: int, task: Task, event: dict[str, Any]) -> None:
+            if event["type"] == "row":
+                if event.get("gallery"):
+                    content = base64.b64decode(event["gallery"])
+                    self.store.put(f"{GALLERY}/{event['row']['key']}.npz", content)
+                self._add(event["row"])
+            elif event["type"] == "error":
+                for key, attack in task["attacks"].items():
+                    if self._missing(key):
+                        self._add(rows.failed(task, key, attack, event["reason"]))
+            if event["type"] in ("done", "error"):
+                shutil.rmtree(self.store.folder / WORK / task["key"], ignore_errors=True)
+            self.monitor.event(worker, task, event)
+
+        on_engine(tasks, "runs", handle)
+
+    def _relabel(self, cell: Cell) -> None:
+        """A label is no reason to run anything again."""
+        for key in cell.attacks:
+            row = self.store.rows.get(key)
+            now = {name: cell.defence[name] for name in ("label", "target")}
+            if row is not None and any(row.get(name) != value for name, value in now.items()):
+                self.store.append({**row, **now})
+
+    def write_study(self, seconds: float | None) -> None:
+        """``study.json``: what was asked, with what, when; and the keys of the rows that count."""
+        from recondite.training.record import machine
+
+        before = read_study(self.store.folder)
+        now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        keys = [key for cell in self.grid for key in cell.attacks]
+        body = {
+            "schema_version": rows.SCHEMA_VERSION,
+            "kind": "comparison",
+            "name": self.study.name,
+            "study": {
+                **self.study.model_dump(exclude_none=True),
+                "data": self.shared["data_facts"]["name"],
+            },
+            "facts": self.facts.to_dict(),
+            "versions": {"recondite": __version__},
+            "machine": machine(),
+            "created": before.get("created", now),
+            "finished": now if seconds is not None else None,
+            "seconds": None if seconds is None else round(seconds, 1),
+            "keys": keys or before.get("keys"),
+        }
+        text = json.dumps(body, indent=1, ensure_ascii=False)
+        self.store.put(STUDY, (text + "\n").encode())
+
+    def _missing(self, key: str) -> bool:
+        row = self.store.rows.get(key)
+        again = self.retry_failed and key not in self.new
+        return row is None or (again and row["status"] == "failed")
+
+    def _add(self, row: dict[str, Any]) -> None:
+        self.store.append(row)
+        self.new.add(row["key"])
+        if self.on_row is not None:
+            self.on_row(row)
+
+
+def _name(data: str) -> str:
+    """A folder by its own name: the path to it is nobody's business."""
+    return Path(data).expanduser().resolve().name if Path(data).expanduser().is_dir() else data

@@ -1,0 +1,216 @@
+"""What to compare: the study file's shape, and from a file to a checked study."""
+
+from __future__ import annotations
+
+import os
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from recondite.studies import source as sources
+from recondite.studies.mistakes import from_pydantic
+from recondite.notions import targets
+
+__all__ = ["Attack", "Defence", "Study", "Target", "Training", "read_study"]
+
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=1, strict=True)]
+_MOST_SEEDS = 1_000
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Training(_Part):
+    """How models are trained; fields as in :class:`recondite.training.plan.Plan`."""
+
+    epochs: Count | None = None
+    steps: Count | None = None
+    records: Count | None = None
+    batch_size: Count | None = None
+    learning_rate: Positive | None = None
+    optimizer: Literal["sgd", "adam", "adamw"] | None = None
+    momentum: Annotated[float, Field(ge=0)] | None = None
+    weight_decay: Annotated[float, Field(ge=0)] | None = None
+    clipping: Literal["flat", "per-layer", "automatic", "psac", "scale", "none"] | None = None
+    max_grad_norm: Positive | None = None
+    sampling: Literal["poisson", "shuffled", "fixed-size"] | None = None
+    max_batch_size: Count | None = None
+    physical_batch_size: Count | None = None
+    pixels: Literal["published", "half", "unit"] | None = None
+    standardise: bool | None = None
+    norm: Literal["group", "batch", "none"] | None = None
+    weights: str | None = None
+    device: str | None = None
+
+    def given(self) -> dict[str, Any]:
+        """The fields that were set."""
+        return {key: value for key, value in self.model_dump().items() if value is not None}
+
+
+def notion_names() -> list[str]:
+    """The notions that a study can aim at, as it spells them."""
+    return [name.replace("-", "_") for name in targets()]
+
+
+class Target(BaseModel):
+    """What a defence's strength is chosen by, instead of being given: one notion, or accuracy.
+
+    Keys beyond these are notions by the name of their target: ``epsilon`` (of the run),
+    ``bayes_capacity`` and ``mutual_information`` (of one release, in nats), ``rero`` (where a blind
+    guess has one in ten), and those of other packages.
+
+    Attributes:
+      accuracy: Test accuracy, found by training at several strengths.
+      runs: How many trainings the search for an accuracy may take.
+      tolerance: How near an accuracy is near enough.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+    __pydantic_extra__: dict[str, Positive | list[Positive] | None]
+
+    accuracy: Positive | list[Positive] | None = None
+    runs: Annotated[int, Field(ge=2, le=50)] = 8
+    tolerance: Positive = 0.01
+
+    def given(self) -> dict[str, float | list[float] | None]:
+        """What was given for each notion, in the notions' order, accuracy last."""
+        extra = dict(self.__pydantic_extra__ or {})
+        ordered = {name: extra.pop(name) for name in notion_names() if name in extra}
+        return {**ordered, **extra, "accuracy": self.accuracy}
+
+    def targets(self) -> list[tuple[str, float]]:
+        """Every target by its notion."""
+        out: list[tuple[str, float]] = []
+        for notion, value in self.given().items():
+            values = value if isinstance(value, list) else [] if value is None else [value]
+            out += [(notion, float(each)) for each in values]
+        return out
+
+
+class Defence(BaseModel):
+    """One defence; keys beyond these are its own settings and its parameter's values."""
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    name: str
+    label: str | None = None
+    at: Target | None = None
+    training: Training = Training()
+
+    def settings(self) -> dict[str, Any]:
+        """The defence's own keys."""
+        return dict(self.__pydantic_extra__ or {})
+
+
+class Attack(BaseModel):
+    """One attack; keys beyond these are its own options.
+
+    Attributes:
+      name: The attack.
+      images: Victims of a gradient attack.
+      batch_size: Records behind one gradient.
+      victim: Whether gradients are of the trained or of the freshly initialised model.
+      labels: Whether a gradient attack is told the labels.
+      records: Members, and about as many others, of a membership attack: twice as many training
+        records are put in or left out by coins.
+      threat: The attacker it must be possible for.
+    """
+
+    model_config = ConfigDict(extra="allow", frozen=True)
+
+    name: str
+    images: Count = 8
+    batch_size: Count = 1
+    victim: Literal["trained", "untrained"] = "untrained"
+    labels: bool = True
+    records: Count = 300
+    threat: str | None = None
+
+    def options(self) -> dict[str, Any]:
+        """The attack's own keys."""
+        return dict(self.__pydantic_extra__ or {})
+
+
+class Study(_Part):
+    """A comparison of defences on one data set and model.
+
+    Attributes:
+      name: What it is called; names the folder of its results.
+      data: A data set's name, a folder of images, or ``package.module:function``.
+      model: A network's name, or ``package.module:function``.
+      prepare: How images are cropped or resized; None for the network's own way.
+      defences: What is compared.
+      training: How every model is trained, unless a defence says otherwise.
+      attacks: What is tried on each.
+      seeds: Repetitions; a number n stands for 0, …, n - 1.
+      delta: δ of (ε, δ); one over the records by default.
+      public: Whether the records may be shown: true for the papers' data sets other than faces.
+    """
+
+    name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] = "study"
+    data: str
+    model: str
+    prepare: str | None = None
+    defences: Annotated[list[Defence], Field(min_length=1)]
+    training: Training = Training()
+    attacks: list[Attack] = []
+    seeds: Annotated[
+        list[Annotated[int, Field(ge=0, strict=True)]], Field(min_length=1, max_length=_MOST_SEEDS)
+    ] = [0]
+    delta: Annotated[float, Field(gt=0, lt=1)] | None = None
+    public: bool | None = None
+
+    @field_validator("seeds", mode="before")
+    @classmethod
+    def _count(cls, value: Any) -> Any:
+        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            if value > _MOST_SEEDS:
+                raise ValueError(f"must be at most {_MOST_SEEDS:,} repetitions, got {value}")
+            return list(range(value))
+        if not isinstance(value, list):
+            raise ValueError(
+                f"must be a number of repetitions above 0, or a list of seeds, got {value!r}"
+            )
+        return value
+
+    @field_validator("seeds", mode="after")
+    @classmethod
+    def _once(cls, value: list[int]) -> list[int]:
+        for position, seed in enumerate(value):
+            if seed in value[:position]:
+                raise ValueError(f"has {seed} twice: each seed is one repetition")
+        return value
+
+
+def read_study(
+    path: str | os.PathLike[str], data_dir: str | None = None
+) -> tuple[Study, sources.Source]:
+    """Reads and checks a study file; nothing of it runs but the user's own data function.
+
+    Returns:
+      The study, and its source for messages about lines.
+
+    Raises:
+      StudyError: With one line for each of the first few mistakes.
+    """
+    return check_source(sources.read(path), data_dir)
+
+
+def check_source(
+    source: sources.Source, data_dir: str | None = None
+) -> tuple[Study, sources.Source]:
+    """A study from plain data with lines."""
+    from recondite.studies.checks import mistakes_of  # imports torch
+
+    if not isinstance(source.data, dict):
+        raise source.error([sources.Mistake((), "must have keys: data, model, defences")])
+    try:
+        study = Study.model_validate(source.data)
+    except ValidationError as error:
+        raise source.error(from_pydantic(error, Study)) from None
+    found = mistakes_of(study, data_dir)
+    if found:
+        raise source.error(found)
+    return study, source
