@@ -24,14 +24,15 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from benchmarks.provenance import provenance
-from recondite import data, models
+from recondite import models
 from recondite.attacks import DLG, InvertingGradients
 from recondite.attacks.gradient.base import GradientAttack, Progress
+from recondite.gradients.leaked import leaked_gradients
 from recondite.mechanisms import Gaussian, Mechanism, NoNoise, VonMisesFisher
 from recondite.metrics import score
 from recondite.numerics.bessel import bessel_ratio
 from recondite.numerics.roots import last_true
-from recondite.gradients.leaked import leaked_gradients
+from recondite.records import ImageSet, load
 
 _RESULTS = Path(__file__).resolve().parent.parent / "results"
 _GOOD = 1e-3
@@ -42,15 +43,13 @@ def _told(progress: Progress) -> None:
         print(f"  {progress.step}/{progress.steps} loss {progress.loss:.3g}", flush=True)
 
 
-def _first(
-    name: str, directory: str | None, count: int, prepare: str | None = None
-) -> data.ImageSet:
-    whole = data.load(name, directory=directory, prepare=prepare)
-    return data.ImageSet(whole.images[:count], whole.labels[:count], whole.classes, name)
+def _first(name: str, directory: str | None, count: int, prepare: str | None = None) -> ImageSet:
+    whole = load(name, directory=directory, prepare=prepare)
+    return ImageSet(whole.images[:count], whole.labels[:count], whole.classes, name)
 
 
 def alone(
-    attack: GradientAttack, network: str, images: data.ImageSet, seed: int, at_once: int
+    attack: GradientAttack, network: str, images: ImageSet, seed: int, at_once: int
 ) -> dict[str, Any]:
     """One victim an image, weights as they are drawn."""
     model = models.build(network, tuple(images.images.shape[1:]), len(images.classes), seed=seed)

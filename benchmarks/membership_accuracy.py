@@ -25,8 +25,8 @@ from recondite.attacks.membership import (
     WhiteBox,
     train_references,
 )
-from recondite.records import ImageSet, load
 from recondite.models import build
+from recondite.records import ImageSet, load
 from recondite.training.record import machine
 
 _RECIPES = {

@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import recondite as rc
-from recondite.notions.biswas2025 import approach_1, approach_2
 from recondite.mechanisms import Neighbouring
+from recondite.notions.biswas2025 import approach_1, approach_2
 
 DIM, RATE, DELTA, EPOCHS, STEPS = 13_700, 128 / 60_000, 1 / 60_000, 3, 1_407
 

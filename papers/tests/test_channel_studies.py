@@ -6,9 +6,9 @@ import pytest
 import torch
 import yaml
 
-from recondite import records as data
 from recondite.attacks.gradient.inverting import InvertingGradients
 from recondite.cli.main import run
+from recondite.records import load
 from recondite.studies import looking, pictures, runner
 from recondite.studies.source import Source
 from recondite.studies.study import Study, check_source
@@ -31,7 +31,7 @@ GIVEN = {"records": 200, "pixels": "half", "steps": 1}
 def same_victims(monkeypatch):
     """The comparison attacks the first training records, as the jobs do; returns their data."""
     parts = [
-        data.load("mnist-5k", part, prepare="resize32").spread(n).normalised((0.5,), (0.5,))
+        load("mnist-5k", part, prepare="resize32").spread(n).normalised((0.5,), (0.5,))
         for part, n in (("train", 200), ("test", 40))
     ]
     records = parts[0]

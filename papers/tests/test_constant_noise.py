@@ -6,14 +6,14 @@ import pytest
 import torch
 
 import recondite as rc
+from recondite.gradients.leaked import leaked_gradients
+from recondite.mechanisms import Setting, mechanisms
+from recondite.models import build
 from recondite.studies import runner
 from recondite.studies.attackers import applies
 from recondite.studies.checks import mistakes_of
 from recondite.studies.defences import kinds, plan
 from recondite.studies.study import Study
-from recondite.mechanisms import Setting, mechanisms
-from recondite.models import build
-from recondite.gradients.leaked import leaked_gradients
 from recondite_papers.constant_noise import ConstantNoise
 
 BASE = {

@@ -11,8 +11,8 @@ from recondite.attacks.gradient import descent
 from recondite.attacks.gradient.base import Reconstruction
 from recondite.attacks.gradient.inverting import InvertingGradients
 from recondite.cli.main import run
-from recondite.records import load
 from recondite.models import build
+from recondite.records import load
 from recondite_papers.jobs import (
     channel_attacks,
     channel_victims,

@@ -6,10 +6,10 @@ import pytest
 import torch
 
 import recondite as rc
-from recondite.studies.defences import kinds, mechanism
 from recondite.mechanisms import Setting, mechanisms
 from recondite.models import build
 from recondite.numerics.bessel import bessel_ratio
+from recondite.studies.defences import kinds, mechanism
 from recondite_papers.kept_lengths import KeptLengths
 from recondite_papers.stacked import Stack
 from recondite_papers.stacked.blocks import Partition

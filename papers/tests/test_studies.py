@@ -12,11 +12,11 @@ import yaml
 import recondite as rc
 from recondite.channels.registry import rectangle_weights
 from recondite.cli.main import run
+from recondite.models import resolve
 from recondite.records.catalogue import names as data_names
 from recondite.studies import checks
 from recondite.studies.attackers import family
 from recondite.studies.facts import Facts
-from recondite.models import resolve
 from recondite.training.plan import Plan
 from recondite_papers import study_files
 from recondite_papers.jobs import channel as channel_job

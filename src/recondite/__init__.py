@@ -8,15 +8,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from recondite import _moved
 from recondite._lazy import lazy_names
 from recondite._version import __version__
 
 if TYPE_CHECKING:
     from recondite import attacks as attacks
-    from recondite import studies as experiments
     from recondite import federated as federated
     from recondite import metrics as metrics
+    from recondite import records as records
     from recondite import report as report
+    from recondite import studies as studies
     from recondite import training as training
     from recondite.accounting import (
         Composition,
@@ -90,7 +92,7 @@ _WHERE = {
     "training": ("PrivacyEngine",),
 }
 # Parts with names of their own, such as rc.attacks.InvertingGradients; most of them need torch.
-_PARTS = ("attacks", "experiments", "federated", "metrics", "report", "training")
+_PARTS = ("attacks", "federated", "metrics", "records", "report", "studies", "training")
 
 __all__ = [
     "Account",
@@ -131,3 +133,4 @@ __all__ = [
 ]
 
 __getattr__, __dir__ = lazy_names(__name__, _WHERE, _PARTS)
+_moved.install()

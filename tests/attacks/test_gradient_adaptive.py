@@ -7,11 +7,12 @@ import torch
 from torch.nn import functional
 
 import recondite as rc
-from recondite import data, models
+from recondite import models
 from recondite.attacks import Adaptive, Bounding, GaussianPrior, InvertingGradients
+from recondite.gradients.leaked import configured_for, leaked_gradients
 from recondite.mechanisms import Directional, Gaussian, VonMisesFisher
 from recondite.metrics import mse
-from recondite.gradients.leaked import configured_for, leaked_gradients
+from recondite.records import load
 
 LOSS = functional.cross_entropy
 SHAPE = (1, 8, 8)
@@ -20,7 +21,7 @@ DEFENCES = {"gaussian": Gaussian(noise_multiplier=0.02), "vmf": VonMisesFisher(k
 
 @pytest.fixture(scope="module")
 def digits():
-    return data.load("digits")
+    return load("digits")
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from recondite import data, models
+from recondite import models
 from recondite.attacks import (
     DLG,
     IDLG,
@@ -19,8 +19,9 @@ from recondite.attacks import (
 from recondite.attacks.gradient.labels import infer_labels
 from recondite.attacks.gradient.starts import STARTS
 from recondite.attacks.gradient.victims import Victims
-from recondite.metrics import mse, score
 from recondite.gradients.leaked import leaked_gradients
+from recondite.metrics import mse, score
+from recondite.records import load
 
 LOSS = functional.cross_entropy
 BOX = (0.0, 1.0)
@@ -28,7 +29,7 @@ BOX = (0.0, 1.0)
 
 @pytest.fixture(scope="module")
 def digits():
-    return data.load("digits")
+    return load("digits")
 
 
 def victims(images, batch=1):
@@ -90,7 +91,7 @@ def test_inverting_gradients_from_every_start(start, digits):
 
 
 def test_inverting_gradients_on_mnist_and_several_restarts():
-    mnist = data.load("mnist-5k", prepare="crop16")
+    mnist = load("mnist-5k", prepare="crop16")
     model = models.build("mlp", (1, 16, 16), seed=0)
     x, y = victims(mnist.images[:3]), victims(mnist.labels[:3])
     result = attacked(InvertingGradients(steps=300, restarts=2), model, x, y)

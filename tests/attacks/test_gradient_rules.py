@@ -5,7 +5,7 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from recondite import data, models
+from recondite import models
 from recondite.attacks import (
     DLG,
     IDLG,
@@ -19,6 +19,7 @@ from recondite.attacks import (
 from recondite.attacks.gradient.starts import STARTS, starts
 from recondite.attacks.gradient.victims import Victims
 from recondite.gradients.leaked import leaked_gradients
+from recondite.records import load
 
 LOSS = functional.cross_entropy
 SHAPE = (1, 8, 8)
@@ -35,7 +36,7 @@ QUICK = {
 
 @pytest.fixture(scope="module")
 def digits():
-    return data.load("digits")
+    return load("digits")
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ from torch import nn
 
 from recondite.attacks.inversion import ModelInversion, class_centres
 from recondite.attacks.membership import Recipe, train_references
-from recondite.records import load
 from recondite.models import build
+from recondite.records import load
 
 
 @pytest.fixture(scope="module")

@@ -19,9 +19,9 @@ from recondite.attacks.membership import (
     WhiteBox,
     train_references,
 )
-from recondite.records import load
 from recondite.metrics.roc import null_standard_error
 from recondite.models import build
+from recondite.records import load
 
 RECIPE = Recipe(30, 32, "adam", 5e-3)
 

@@ -14,8 +14,8 @@ from recondite.attacks.presets import PRESETS
 from recondite.attacks.registry import build as build_attack
 from recondite.attacks.registry import names
 from recondite.cli.main import run
-from recondite.records import load
 from recondite.models import build, save_weights
+from recondite.records import load
 
 
 def ask(capsys, *arguments):

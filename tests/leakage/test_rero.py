@@ -13,9 +13,9 @@ from scipy.special import ndtr, ndtri
 import recondite as rc
 from recondite.accounting.composition import Composition
 from recondite.accounting.pld import compose_pairs
-from recondite.leakage.rero import reconstruction_bound, rero
 from recondite.laws import GaussianLoss, SphereLoss
 from recondite.laws.pair import connect_the_dots
+from recondite.leakage.rero import reconstruction_bound, rero
 
 
 @given(mu=st.floats(0.01, 6.0), prior=st.floats(1e-4, 0.9))

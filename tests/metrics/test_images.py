@@ -9,8 +9,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from recondite import data, metrics
+from recondite import metrics
 from recondite.metrics.images import window_for
+from recondite.records import load
 
 
 def pictures(n, c=1, h=12, w=12, seed=0):
@@ -111,7 +112,7 @@ def test_copies_are_perfect_at_every_size(side):
 
 
 def test_real_digits_noise_lowers_ssim():
-    digits = data.load("digits").images[:8]
+    digits = load("digits").images[:8]
     noise = torch.randn(digits.shape, generator=torch.Generator().manual_seed(0))
     values = [float(metrics.ssim(digits + s * noise, digits).mean()) for s in (0.0, 0.05, 0.2, 1.0)]
     assert values == sorted(values, reverse=True)

@@ -11,10 +11,10 @@ import pytest
 import recondite as rc
 from recondite.accounting import pld
 from recondite.channels import NaturalChannel, Spectrum
-from recondite.studies import rows
 from recondite.mechanisms import UndefinedNotionError
 from recondite.notions import Figure, Notion, account_for, notions, pairs, registry
 from recondite.notions.noisy_records import NoisyRecords
+from recondite.studies import rows
 from recondite.testing.notions import check_notion
 
 SOURCE = Path(rc.__file__).parent

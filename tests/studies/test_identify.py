@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 import recondite as rc
+from recondite.leakage.discrete import DiscreteChannel
 from recondite.records import ImageSet
 from recondite.studies.identify import (
     capacity_lower,
@@ -18,7 +19,6 @@ from recondite.studies.identify import (
     information_lower,
     success_lower,
 )
-from recondite.leakage.discrete import DiscreteChannel
 
 
 def test_identification_bounds_are_below_what_is_true():

@@ -16,11 +16,11 @@ from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import recondite as rc
+from recondite.gradients.leaked import configured_for, leaked_gradients
 from recondite.laws import GaussianLoss
 from recondite.mechanisms import Mechanism, Observed, Setting, Units
 from recondite.mechanisms.base import UndefinedNotionError
 from recondite.training import PrivacyEngine
-from recondite.gradients.leaked import configured_for, leaked_gradients
 
 torch.set_num_threads(1)
 

@@ -14,8 +14,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 import recondite as rc
 from recondite._forks import generation
-from recondite.numerics.random import new_generator
 from recondite.numerics.fork_safe import Renewed
+from recondite.numerics.random import new_generator
 from recondite.training import PrivacyEngine
 
 torch.set_num_threads(1)

@@ -8,17 +8,18 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
 import recondite as rc
-from recondite import data, models
+from recondite import models
+from recondite.gradients.leaked import configured_for, leaked_gradients
 from recondite.mechanisms import Directional, Gaussian, NoNoise, VonMisesFisher
 from recondite.numerics.bessel import bessel_ratio
-from recondite.gradients.leaked import configured_for, leaked_gradients
+from recondite.records import load
 
 BATCH = 12
 
 
 @pytest.fixture(scope="module")
 def digits():
-    found = data.load("digits")
+    found = load("digits")
     return found.images[:BATCH], found.labels[:BATCH]
 
 

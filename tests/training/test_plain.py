@@ -5,10 +5,10 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
+from recondite.gradients.collector import Collector
 from recondite.mechanisms.gaussian import Gaussian
 from recondite.mechanisms.none import NoNoise
 from recondite.training import PrivacyEngine
-from recondite.gradients.collector import Collector
 
 ROWS, BATCH = 22, 8
 

@@ -8,8 +8,8 @@ import torch
 
 import recondite as rc
 from recondite.channels.registry import rectangle_weights
-from recondite.records import ImageSet, load
 from recondite.mechanisms import NoNoise
+from recondite.records import ImageSet, load
 from recondite.training.channelled import fit_channel
 from recondite.training.plan import Plan
 from recondite.training.setup import evaluate, load_records, results

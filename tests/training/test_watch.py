@@ -10,10 +10,10 @@ from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
 import recondite as rc
-from recondite.mechanisms.none import NoNoise
-from recondite.training import PrivacyEngine
 from recondite.gradients.clipping import Clip
 from recondite.gradients.collector import Collector
+from recondite.mechanisms.none import NoNoise
+from recondite.training import PrivacyEngine
 
 torch.set_num_threads(1)
 

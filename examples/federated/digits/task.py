@@ -5,8 +5,8 @@ from flwr.app import ArrayRecord
 from torch import nn
 from torch.utils.data import DataLoader
 
-from recondite.records import load
 from recondite.federated import iid
+from recondite.records import load
 
 
 def model() -> nn.Module:

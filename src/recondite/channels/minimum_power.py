@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from recondite.channels import _solve
-from recondite.channels.spectrum_floor import Array, FlooredChannel
 from recondite.channels.spectrum import Spectrum
+from recondite.channels.spectrum_floor import Array, FlooredChannel
 
 __all__ = ["MinimumPowerChannel"]
 

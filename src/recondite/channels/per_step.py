@@ -9,9 +9,9 @@ from typing import Any, ClassVar
 from numpy.typing import NDArray
 
 from recondite.channels._items import add_noise, is_tensor, stacked
-from recondite.channels.prefetch import DrawnAhead
 from recondite.channels.ledger import BudgetSpent, Counted
 from recondite.channels.noise import Noise
+from recondite.channels.prefetch import DrawnAhead
 from recondite.channels.protected import ProtectedDataset, in_worker
 from recondite.numerics.normals import Words, fill_normal, fresh_words, keyed_words, scratch
 

@@ -8,8 +8,8 @@ from typing import ClassVar
 import numpy as np
 
 from recondite.channels import _solve
-from recondite.channels.spectrum_floor import Array, FlooredChannel
 from recondite.channels.spectrum import Spectrum
+from recondite.channels.spectrum_floor import Array, FlooredChannel
 
 __all__ = ["WhiteChannel"]
 

@@ -20,9 +20,9 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from recondite import _validate
-from recondite.studies.store import Store
 from recondite.federated.evidence import Originals, gallery_bytes, row_of
 from recondite.federated.flower import log
+from recondite.studies.store import Store
 
 __all__ = ["Auditor"]
 

@@ -12,9 +12,9 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-from recondite.records import ImageSet
 from recondite.federated.policy import CHANNELS, Policy
 from recondite.federated.training_report import trained_with
+from recondite.records import ImageSet
 from recondite.training.engine import PrivacyEngine
 from recondite.training.sampling import PrivateLoader
 

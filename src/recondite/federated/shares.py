@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from recondite.records import ImageSet, load
 from recondite.federated.partition import shares
 from recondite.federated.policy import CHANNELS, Policy
 from recondite.mechanisms import NoNoise
 from recondite.models import resolve
+from recondite.records import ImageSet, load
 from recondite.training.plan import Plan
 
 __all__ = ["channel_for", "held_out_set", "initial_model", "share_of"]

@@ -9,10 +9,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from recondite.mechanisms import Mechanism, Neighbouring, NoNoise, Setting, Units
-from recondite.mechanisms.releasing import draw
 from recondite.gradients.clipping import Bound
 from recondite.gradients.collector import Collector
+from recondite.mechanisms import Mechanism, Neighbouring, NoNoise, Setting, Units
+from recondite.mechanisms.releasing import draw
 
 __all__ = ["Handover", "bound_rows", "setting_of", "units_of"]
 

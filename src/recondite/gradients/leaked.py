@@ -8,11 +8,11 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from recondite.mechanisms import Mechanism, Observed
-from recondite.numerics.random import new_generator
 from recondite.gradients.clipping import Bound, bound_rule
 from recondite.gradients.collector import Collector
 from recondite.gradients.handover import Handover
+from recondite.mechanisms import Mechanism, Observed
+from recondite.numerics.random import new_generator
 
 __all__ = ["configured_for", "leaked_gradients"]
 

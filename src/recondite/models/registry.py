@@ -14,13 +14,13 @@ import torch
 from torch import nn
 
 from recondite._validate import at_least, choice
-from recondite.records.user_code import accepted, is_dotted, load_object
 from recondite.models.deep import alexnet, resnet10, vgg16
 from recondite.models.lenet import lenet, lenet_dlg
 from recondite.models.mlp import mlp, mlp2
 from recondite.models.norms import NORMS
 from recondite.models.parameters import seeded
 from recondite.models.weights import load_weights
+from recondite.records.user_code import accepted, is_dotted, load_object
 
 __all__ = ["NETWORKS", "Network", "build", "names", "resolve"]
 

@@ -12,9 +12,9 @@ from recondite._lazy import lazy_names
 
 if TYPE_CHECKING:
     from recondite.records.catalogue import Availability, available, names
+    from recondite.records.directories import search_path
     from recondite.records.images import ImageSet
     from recondite.records.loading import load, load_function
-    from recondite.records.directories import search_path
     from recondite.records.transforms import centre_crop, crop16, prepare, resize
 
 _WHERE = {

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from recondite.records.idx import DIGITS
 from recondite.records.arrays import Records, needed
+from recondite.records.idx import DIGITS
 
 __all__ = ["count_digits", "count_mnist5k", "package_folder", "read_digits", "read_mnist5k"]
 

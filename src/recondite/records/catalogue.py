@@ -12,8 +12,8 @@ from typing import Any
 
 from recondite.records import bundled, celeba, cifar, idx, lfw, svhn
 from recondite.records.archives import extract
-from recondite.records.directories import find_archive, find_folder, search_path
 from recondite.records.arrays import Records
+from recondite.records.directories import find_archive, find_folder, search_path
 
 __all__ = ["SOURCES", "SPLITS", "Availability", "Source", "available", "names"]
 

@@ -12,9 +12,9 @@ from pathlib import Path
 import numpy as np
 
 from recondite.records.archives import extract
-from recondite.records.image_files import read_pictures
-from recondite.records.directories import find_file
 from recondite.records.arrays import Records
+from recondite.records.directories import find_file
+from recondite.records.image_files import read_pictures
 
 __all__ = ["count_celeba", "read_celeba"]
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 
 from recondite._validate import at_least, probability
-from recondite.records.image_files import is_picture, read_header, read_pictures
 from recondite.records.arrays import Records, stratified
+from recondite.records.image_files import is_picture, read_header, read_pictures
 
 __all__ = ["read_folder"]
 

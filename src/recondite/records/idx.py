@@ -12,8 +12,8 @@ from typing import BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from recondite.records.directories import find_file
 from recondite.records.arrays import Records, check_md5
+from recondite.records.directories import find_file
 
 __all__ = ["CLOTHES", "DIGITS", "FASHION_MD5", "MNIST_MD5", "count_split", "read_idx", "read_split"]
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import numpy as np
 
 from recondite._validate import at_least
-from recondite.records.image_files import is_picture, read_pictures
 from recondite.records.arrays import Records, stratified
+from recondite.records.image_files import is_picture, read_pictures
 
 __all__ = ["count_lfw", "read_lfw"]
 

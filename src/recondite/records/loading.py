@@ -11,13 +11,13 @@ import numpy as np
 import torch
 
 from recondite._validate import choice
+from recondite.records.arrays import Records
 from recondite.records.catalogue import SOURCES, SPLITS, names
-from recondite.records.user_code import accepted, is_dotted, load_object
+from recondite.records.directories import search_path
 from recondite.records.folder import read_folder
 from recondite.records.images import ImageSet
-from recondite.records.directories import search_path
-from recondite.records.arrays import Records
 from recondite.records.transforms import resized
+from recondite.records.user_code import accepted, is_dotted, load_object
 
 __all__ = ["load", "load_function"]
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from recondite.records.idx import DIGITS
-from recondite.records.directories import find_file
 from recondite.records.arrays import Records, check_size
+from recondite.records.directories import find_file
+from recondite.records.idx import DIGITS
 
 __all__ = ["count_svhn", "read_svhn"]
 

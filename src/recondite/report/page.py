@@ -20,9 +20,9 @@ from recondite.report.correlation import predictions
 from recondite.report.download import compressed, csv_text
 from recondite.report.gallery import gallery
 from recondite.report.improvement import with_improvements
-from recondite.report.provenance import assumptions, made, scope, simulated
 from recondite.report.payload import available, embed, payload_points, series_of
 from recondite.report.points import make_points
+from recondite.report.provenance import assumptions, made, scope, simulated
 from recondite.report.quantities import axes, axis, notion_axes
 from recondite.report.rounds import rounds
 from recondite.report.rows import Run, read_runs

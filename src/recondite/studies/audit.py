@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from recondite.studies import rows
 from recondite.mechanisms import Mechanism
+from recondite.studies import rows
 
 if TYPE_CHECKING:
     from recondite.studies.cell import Trained

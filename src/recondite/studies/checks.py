@@ -8,14 +8,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from recondite.mechanisms import Neighbouring, Setting
+from recondite.notions import targets
 from recondite.studies import attackers
 from recondite.studies.compression import wrong_places
 from recondite.studies.defences import COMPRESSION, Kind, kinds, mechanism
 from recondite.studies.facts import Facts, facts
 from recondite.studies.source import Mistake, Place, nearest
 from recondite.studies.study import Attack, Defence, Study, Target, notion_names
-from recondite.mechanisms import Neighbouring, Setting
-from recondite.notions import targets
 
 __all__ = ["mistakes_of"]
 

@@ -63,9 +63,9 @@ def facts(
     Raises:
       ValueError: In one line, where either cannot be had.
     """
-    from recondite.records import load  # imports torch
     from recondite.mechanisms import NoNoise
     from recondite.models import count_parameters, resolve
+    from recondite.records import load  # imports torch
     from recondite.training.plan import Plan
     from recondite.training.setup import shares
 

@@ -14,9 +14,9 @@ import torch
 from scipy.stats import beta
 from torch import Tensor, nn
 
+from recondite.mechanisms import Setting, UndefinedNotionError
 from recondite.records import ImageSet
 from recondite.studies import rows
-from recondite.mechanisms import Setting, UndefinedNotionError
 
 if TYPE_CHECKING:
     from recondite.studies.cell import Trained

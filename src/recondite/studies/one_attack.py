@@ -18,6 +18,7 @@ from recondite import _validate
 from recondite.attacks import registry
 from recondite.attacks.files import load_gradients
 from recondite.attacks.gradient.base import Progress
+from recondite.models import count_parameters, resolve
 from recondite.studies import attackers, rows
 from recondite.studies.cell import Trained, run_cell
 from recondite.studies.checks import facts_of, mistakes_of
@@ -29,7 +30,6 @@ from recondite.studies.mistakes import from_pydantic
 from recondite.studies.reconstruction import invert_gradients
 from recondite.studies.source import Mistake, where
 from recondite.studies.study import Study
-from recondite.models import count_parameters, resolve
 from recondite.training.record import RunRecord, machine
 from recondite.training.setup import build_model, load_records
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime, timezone
 from typing import Any
 
-from recondite.studies.defences import kinds, subject
 from recondite.notions import figures, json_ready
 from recondite.notions import notions as known
+from recondite.studies.defences import kinds, subject
 
 __all__ = ["SCHEMA_VERSION", "claim", "failed", "loose_delta", "notions", "row"]
 

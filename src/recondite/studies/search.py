@@ -31,8 +31,8 @@ def _calibrated(task: dict[str, Any]) -> dict[str, Any]:
     from torch.utils.data import DataLoader
 
     from recondite.calibration import calibrate
-    from recondite.studies.splits import pool
     from recondite.mechanisms import Setting
+    from recondite.studies.splits import pool
     from recondite.training.sampling import PrivateLoader
     from recondite.training.setup import build_model
 

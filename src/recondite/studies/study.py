@@ -7,9 +7,9 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from recondite.notions import targets
 from recondite.studies import source as sources
 from recondite.studies.mistakes import from_pydantic
-from recondite.notions import targets
 
 __all__ = ["Attack", "Defence", "Study", "Target", "Training", "read_study"]
 

@@ -7,9 +7,9 @@ from typing import Any
 import torch
 
 from recondite.channels.base import Channel
-from recondite.records import ImageSet
 from recondite.notions import Account, account_for
 from recondite.notions.noisy_records import NoisyRecords
+from recondite.records import ImageSet
 from recondite.training.engine import SIMULATION
 from recondite.training.plan import Plan
 

@@ -18,8 +18,8 @@ from recondite import _validate
 from recondite.channels.base import Channel
 from recondite.channels.ledger import Ledger
 from recondite.channels.registry import centre_weights, fit, rectangle_weights
-from recondite.records import ImageSet, load
 from recondite.models import count_parameters, save_weights
+from recondite.records import ImageSet, load
 from recondite.training import checkpoint
 from recondite.training.channel_account import channel_account
 from recondite.training.engine import SIMULATION

@@ -29,9 +29,9 @@ from torch.utils.data import (
 from recondite import _validate
 from recondite._forks import generation
 from recondite.accounting.schedules import FixedSize, Poisson, Schedule, Shuffled
-from recondite.records.images import ImageSet
 from recondite.numerics.fork_safe import Renewed
 from recondite.numerics.secure import SecureGenerator
+from recondite.records.images import ImageSet
 
 __all__ = ["Draw", "PrivateLoader", "default_max_batch"]
 

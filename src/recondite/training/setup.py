@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from recondite.records import ImageSet, load
 from recondite.models import resolve
+from recondite.records import ImageSet, load
 from recondite.training.plan import Plan
 
 __all__ = [

@@ -10,8 +10,8 @@ import json
 import math
 from typing import Any
 
-from recondite.mechanisms import Mechanism
 from recondite.gradients.clipping import Bound
+from recondite.mechanisms import Mechanism
 from recondite.training.sampling import PrivateLoader
 
 __all__ = ["check", "terms"]

@@ -12,8 +12,8 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from recondite import _validate
-from recondite.records import ImageSet
 from recondite.models import count_parameters, save_weights
+from recondite.records import ImageSet
 from recondite.training import checkpoint
 from recondite.training.channelled import train_channelled
 from recondite.training.engine import SIMULATION, PrivacyEngine

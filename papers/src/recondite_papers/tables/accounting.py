@@ -6,8 +6,8 @@ import math
 
 import recondite as rc
 from recondite.accounting.run import renyi_epsilon
-from recondite.leakage.information import dp_information
 from recondite.laws import SphereLoss
+from recondite.leakage.information import dp_information
 from recondite.notions.biswas2025 import approach_1, approach_2
 from recondite.numerics.ball import log_gaussian_ball_capacity
 from recondite_papers.printed import channel as tan

@@ -30,7 +30,7 @@ class Adaptive(GradientAttack):
     """Maximises the likelihood of what was really released, over all rounds, times a prior.
 
     A defence that only beats an attacker who ignores it is not defended. This one is handed the
-    mechanism's own log-likelihood (of :func:`recondite.gradients.leaked.configured_for`, which takes
+    mechanism's own log-likelihood (:func:`recondite.gradients.leaked.configured_for`, which takes
     gradients in the model's numbers to the mechanism's units), bounds each record's gradient as
     the victim did, adds up the rounds in which the same records took part, and can search among
     images that look like public ones.

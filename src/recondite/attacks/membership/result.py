@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recondite import _validate
-from recondite.attacks.membership.one_run import one_run_lower_bound
 from recondite.accounting.auditing import epsilon_lower_bound
+from recondite.attacks.membership.one_run import one_run_lower_bound
 from recondite.metrics import roc as curves
 
 __all__ = ["COIN", "GIVEN", "INCLUSIONS", "EpsilonLower", "MembershipResult"]
@@ -140,10 +140,10 @@ class MembershipResult:
         one record (:func:`~recondite.attacks.membership.one_run.one_run_lower_bound`).
 
         Otherwise it is an estimate: the core's bound
-        (:func:`~recondite.accounting.auditing.epsilon_lower_bound`) computed as if each record were a run of
-        its own. Its proof needs scores that are independent draws of one pair of neighbouring data
-        sets; here all come from one model, and members and non-members may differ for other
-        reasons than training. It shows the size of the leak and refutes nothing.
+        (:func:`~recondite.accounting.auditing.epsilon_lower_bound`) computed as if each record
+        were a run of its own. Its proof needs scores that are independent draws of one pair of
+        neighbouring data sets; here all come from one model, and members and non-members may
+        differ for other reasons than training. It shows the size of the leak and refutes nothing.
         """
         if self.inclusion == COIN:
             bound = one_run_lower_bound(*self._pair, delta, confidence)

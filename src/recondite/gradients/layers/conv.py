@@ -8,9 +8,9 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from recondite.gradients.patches import patches
 from recondite.gradients.layers import norms
 from recondite.gradients.layers.base import CHUNK, Grads, LayerRule, quick_sizes, trainable
+from recondite.gradients.patches import patches
 from recondite.gradients.tape import Entry, Tape, record, wide
 
 __all__ = ["Conv2dRule"]

@@ -1,0 +1,81 @@
+"""Modules of 0.1.0 under the names they had: for one version, with a warning."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+__all__ = ["MOVED", "install"]
+
+# Old names to new ones; a name stands for everything below it, and the longest match wins.
+MOVED = {
+    "recondite.auditing": "recondite.accounting.auditing",
+    "recondite.data": "recondite.records",
+    "recondite.data.dotted": "recondite.records.user_code",
+    "recondite.data.pictures": "recondite.records.image_files",
+    "recondite.data.places": "recondite.records.directories",
+    "recondite.data.records": "recondite.records.arrays",
+    "recondite.experiments": "recondite.studies",
+    "recondite.experiments.engines": "recondite.studies.executors",
+    "recondite.experiments.members": "recondite.studies.membership",
+    "recondite.experiments.pictures": "recondite.studies.reconstruction",
+    "recondite.experiments.pool": "recondite.studies.splits",
+    "recondite.experiments.single": "recondite.studies.one_attack",
+    "recondite.losses": "recondite.laws",
+    "recondite.models.patches": "recondite.gradients.patches",
+    "recondite.training.bounding": "recondite.gradients.clipping",
+    "recondite.training.collector": "recondite.gradients.collector",
+    "recondite.training.layers": "recondite.gradients.layers",
+    "recondite.training.leaked": "recondite.gradients.leaked",
+    "recondite.training.tape": "recondite.gradients.tape",
+}
+
+
+def new_name(name: str) -> str | None:
+    """Where a module of 0.1.0 is now; None where it did not move."""
+    head, tail = name, ""
+    while head:
+        if head in MOVED:
+            return MOVED[head] + tail
+        head, _, last = head.rpartition(".")
+        tail = f".{last}{tail}"
+    return None
+
+
+class _Moved(MetaPathFinder, Loader):
+    """Finds a module of 0.1.0 where it is now, and hands that very module over."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """A spec for a name that moved."""
+        del path, target
+        there = new_name(name)
+        if there is None or importlib.util.find_spec(there) is None:
+            return None
+        return ModuleSpec(name, self, is_package=True)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        """The module under its new name, with a warning."""
+        there = new_name(spec.name)
+        assert there is not None
+        warnings.warn(
+            f"{spec.name} is now {there}; the old name goes with the next version",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return importlib.import_module(there)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing: the module is loaded under its own name."""
+
+
+def install() -> None:
+    """Makes old names importable; asked last, so that nothing of ours is shadowed."""
+    if not any(isinstance(finder, _Moved) for finder in sys.meta_path):
+        sys.meta_path.append(_Moved())

@@ -1,0 +1,30 @@
+"""Names of 0.1.0 lead to the same modules, with a warning."""
+
+import importlib
+import sys
+
+import pytest
+
+from recondite import _moved
+
+
+@pytest.mark.parametrize("old", _moved.MOVED)
+def test_old_names_are_the_new_modules(old):
+    sys.modules.pop(old, None)
+    with pytest.warns(DeprecationWarning, match=f"{old} is now"):
+        found = importlib.import_module(old)
+    assert found is importlib.import_module(_moved.MOVED[old])
+
+
+def test_a_module_below_a_moved_one():
+    sys.modules.pop("recondite.data.images", None)
+    with pytest.warns(DeprecationWarning, match="is now recondite.records.images"):
+        old = importlib.import_module("recondite.data.images")
+    assert old is importlib.import_module("recondite.records.images")
+
+
+def test_what_never_was_is_not_found():
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("recondite.data.nothing")
+    with pytest.raises(ModuleNotFoundError):
+        importlib.import_module("recondite.nothing")
