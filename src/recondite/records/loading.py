@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from recondite._validate import choice
-from recondite.records.arrays import Records
+from recondite.records.arrays import RawImages
 from recondite.records.catalogue import SOURCES, SPLITS, names
 from recondite.records.directories import search_path
 from recondite.records.folder import read_folder
@@ -95,7 +95,7 @@ def _check(name: str, options: dict[str, Any], known: tuple[str, ...]) -> None:
             raise ValueError(f"{option} is not an option of {name}{listed}")
 
 
-def _image_set(parts: list[Records], name: str, source: str) -> ImageSet:
+def _image_set(parts: list[RawImages], name: str, source: str) -> ImageSet:
     records = parts[0] if len(parts) == 1 else parts[0].followed_by(parts[1])
     # frombuffer's arrays are read-only, which tensors cannot be.
     array = records.images if records.images.flags.writeable else records.images.copy()

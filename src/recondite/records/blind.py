@@ -1,0 +1,163 @@
+"""What is reached without an attack: a guess from public records, and the class where it is known.
+
+Three guesses: the typical record of the class (of all, where it is unknown), which for images is
+their mean, and the single public record that is best by a metric. Which of them counts for a
+metric is decided on public records alone, as somebody blind would: one half proposes, the other
+judges. The victims have no say in it; choosing by their scores would raise the floor and make a
+defence look better than it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from recondite.metrics.floors import VictimScores
+
+if TYPE_CHECKING:
+    from recondite.records.base import Records
+
+__all__ = ["BlindGuess", "blind_guess", "duplicates"]
+
+_PANEL = 32  # public records of a class that propose, and as many that judge
+_SAME = 1e-5  # of a feature's largest value: scaling there and back moves it less
+
+
+@dataclass(frozen=True, eq=False)
+class BlindGuess:
+    """The floor that an attack is measured against.
+
+    Attributes:
+      guesses: For each metric's key, one guess a victim, in the scale of the records.
+      how: For each metric's key, what was guessed, in words.
+      label_known: Whether the victims' classes were used.
+      scores: Of each metric's guess, victim by victim.
+    """
+
+    guesses: Mapping[str, Tensor]
+    how: Mapping[str, str]
+    label_known: bool
+    scores: VictimScores
+
+
+def blind_guess(victims: Records, public: Records, labels: Tensor | None) -> BlindGuess:
+    """Returns the blind guess at victims from public records; see :meth:`Records.blind`."""
+    victims.check_alike(public)
+    shared = duplicates(public.natural(), victims.natural())
+    if shared:
+        mine, theirs = shared[0]
+        raise ValueError(
+            f"the public records hold {len({victim for _, victim in shared})} of the victims "
+            f"(record {mine} is victim {theirs}): use public.without(victims)"
+        )
+    groups = _groups(victims, public, labels)
+    proposals = [_Proposal(part) for part, _ in groups]
+    guesses, how = {}, {}
+    for metric in victims.metrics:
+        sign = 1.0 if metric.direction == "higher" else -1.0
+        # One decision for all classes, each counted as often as it occurs among the victims.
+        typical, record = (
+            sum(
+                len(positions) * sign * proposal.expected[name][metric.key]
+                for proposal, (_, positions) in zip(proposals, groups, strict=True)
+            )
+            for name in ("typical", "record")
+        )
+        use_record = record > typical
+        guess = torch.empty_like(victims.features)
+        for proposal, (_, positions) in zip(proposals, groups, strict=True):
+            one = proposal.records[metric.key] if use_record else proposal.typical
+            guess[positions] = one.to(guess)
+        guesses[metric.key] = guess
+        what = "best public record" if use_record else public.typical_name
+        how[metric.key] = what if labels is None else f"{what} of the class"
+    values = {
+        metric.key: victims.score(guesses[metric.key], matched=False).values[metric.key]
+        for metric in victims.metrics
+    }
+    scores = VictimScores(victims.metrics, values, np.arange(len(victims)))
+    return BlindGuess(guesses, how, labels is not None, scores)
+
+
+class _Proposal:
+    """Guesses from some public records, with what to expect of them."""
+
+    def __init__(self, public: Records) -> None:
+        self.typical = public.typical()
+        enough = len(public) >= 4
+        first = public.subset(slice(0, None, 2)) if enough else public
+        second = (public.subset(slice(1, None, 2)) if enough else public).spread(_PANEL)
+        candidates = first.spread(_PANEL).features
+        tried = [_expected(second, one) for one in candidates]
+        self.records: dict[str, Tensor] = {}
+        self.expected = {"typical": _expected(second, first.typical()), "record": {}}
+        for metric in public.metrics:
+            sign = 1.0 if metric.direction == "higher" else -1.0
+            best = max(range(len(tried)), key=lambda i: sign * tried[i][metric.key])  # noqa: B023
+            self.records[metric.key] = candidates[best]
+            self.expected["record"][metric.key] = tried[best][metric.key]
+
+
+def _expected(panel: Records, guess: Tensor) -> dict[str, float]:
+    rebuilt = guess.expand_as(panel.features).contiguous()
+    scores = panel.score(rebuilt, matched=False)
+    return {key: scores.mean(key) for key in scores.values}
+
+
+def _groups(
+    victims: Records, public: Records, labels: Tensor | None
+) -> list[tuple[Records, Tensor]]:
+    """Public records with the positions of the victims they speak of."""
+    everybody = torch.arange(len(victims))
+    if labels is None:
+        return [(public, everybody)]
+    known = labels.detach().cpu()
+    if known.shape != everybody.shape or known.dtype.is_floating_point:
+        raise ValueError(f"labels must be whole numbers, one for each of {len(victims)} victims")
+    groups = []
+    for label in known.unique().tolist():
+        same = public.labels.cpu() == label
+        # A class that no public record has is guessed as if it were unknown.
+        part = public.subset(same) if bool(same.any()) else public
+        groups.append((part, everybody[known == label]))
+    return groups
+
+
+def duplicates(first: Tensor, second: Tensor) -> list[tuple[int, int]]:
+    """Positions of records that are in both, up to the rounding of a change of scale.
+
+    Exact copies only: the same person's other picture, or a copy with one pixel changed, is not
+    found.
+
+    Args:
+      first: (n, …), on the natural scale.
+      second: (m, …), on the same.
+
+    Example:
+      >>> import torch
+      >>> duplicates(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[3.0, 4.0]]))
+      [(1, 0)]
+    """
+    ours, theirs = (part.detach().cpu().double().flatten(1).numpy() for part in (first, second))
+    size = np.maximum(np.abs(ours).max(axis=0), np.abs(theirs).max(axis=0))
+    size = np.where(size > 0, size, 1.0)
+    ours, theirs = ours / size, theirs / size
+    # Copies agree on any projection: only those that do are compared in full.
+    direction = np.random.default_rng(0).standard_normal(ours.shape[1])
+    slack = _SAME * float(np.abs(direction).sum())
+    along = ours @ direction
+    order = np.argsort(along)
+    sorted_along = along[order]
+    found = []
+    for victim, value in enumerate(theirs @ direction):
+        low = np.searchsorted(sorted_along, value - slack, side="left")
+        high = np.searchsorted(sorted_along, value + slack, side="right")
+        near = order[low:high]
+        same = near[(np.abs(ours[near] - theirs[victim]) <= _SAME).all(axis=1)]
+        found += [(int(position), victim) for position in np.sort(same)]
+    return found
