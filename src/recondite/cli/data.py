@@ -26,10 +26,6 @@ folder. Nothing is downloaded.
 
 `recondite data list --data-dir ~/datasets`
 """
-_OWN = (
-    "a person's own data: a folder with a subfolder of images for each class, or "
-    "package.module:function, in place of a name"
-)
 
 
 def list_data(
@@ -41,12 +37,18 @@ def list_data(
     """Lists data sets."""
     from recondite.records.catalogue import available
     from recondite.records.directories import search_path
+    from recondite.records.kinds import kinds
 
     searched = [str(place) for place in search_path(data_dir)]
     found = available(data_dir)
     if as_json:
         entries = [entry.to_dict() for entry in found]
-        print_json({"schema_version": 1, "searched": searched, "data_sets": entries})
+        known = [
+            {"name": kind.name, "title": kind.title, "takes": kind.takes}
+            for kind in kinds().values()
+        ]
+        found_here = {"searched": searched, "data_sets": entries, "kinds": known}
+        print_json({"schema_version": 1, **found_here})
         return
     rows, notes = [], []
     for entry in found:
@@ -54,6 +56,6 @@ def list_data(
         rows.append([entry.name, counts or "–", entry.where or "not here"])
         if entry.remedy is not None:
             notes.append(f"{entry.name} ({entry.title}): {entry.remedy}")
-    notes.append(_OWN)
+    notes += [f"kind {kind.name}: {kind.takes} ({kind.title})" for kind in kinds().values()]
     columns = ["data set", "train + test", "where"]
     print_table(f"Data, searched in {' and '.join(searched)}", columns, rows, notes, numbers=(1,))

@@ -98,7 +98,7 @@ class _Proposal:
         self.expected = {"typical": _expected(second, first.typical()), "record": {}}
         for metric in public.metrics:
             sign = 1.0 if metric.direction == "higher" else -1.0
-            best = max(range(len(tried)), key=lambda i: sign * tried[i][metric.key])  # noqa: B023
+            best = max(range(len(tried)), key=lambda i: sign * tried[i][metric.key])
             self.records[metric.key] = candidates[best]
             self.expected["record"][metric.key] = tried[best][metric.key]
 
