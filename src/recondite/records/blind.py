@@ -120,7 +120,7 @@ def _groups(
     if known.shape != everybody.shape or known.dtype.is_floating_point:
         raise ValueError(f"labels must be whole numbers, one for each of {len(victims)} victims")
     groups = []
-    for label in known.unique().tolist():
+    for label in sorted(set(known.tolist())):
         same = public.labels.cpu() == label
         # A class that no public record has is guessed as if it were unknown.
         part = public.subset(same) if bool(same.any()) else public
