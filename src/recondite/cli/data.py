@@ -37,7 +37,7 @@ def list_data(
     """Lists data sets."""
     from recondite.records.catalogue import available
     from recondite.records.directories import search_path
-    from recondite.records.kinds import kinds
+    from recondite.records.registry import kinds
 
     searched = [str(place) for place in search_path(data_dir)]
     found = available(data_dir)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from recondite.records.catalogue import Availability, available, names
     from recondite.records.directories import search_path
     from recondite.records.images import ImageSet
-    from recondite.records.kinds import RecordsKind, kind_of, kinds
     from recondite.records.loading import load, load_function, load_records
+    from recondite.records.registry import RecordsKind, kind_of, kinds
     from recondite.records.table_files import read_table
     from recondite.records.tables import Column, TableSet
     from recondite.records.transforms import centre_crop, crop16, prepare, resize
@@ -27,7 +27,7 @@ _WHERE = {
     "blind": ("BlindGuess",),
     "catalogue": ("Availability", "available", "names"),
     "images": ("ImageSet",),
-    "kinds": ("RecordsKind", "kind_of", "kinds"),
+    "registry": ("RecordsKind", "kind_of", "kinds"),
     "loading": ("load", "load_function", "load_records"),
     "table_files": ("read_table",),
     "tables": ("Column", "TableSet"),

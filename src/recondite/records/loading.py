@@ -16,7 +16,7 @@ from recondite.records.catalogue import SOURCES, SPLITS
 from recondite.records.directories import search_path
 from recondite.records.folder import read_folder
 from recondite.records.images import ImageSet
-from recondite.records.kinds import ImageFolders, kind_of
+from recondite.records.registry import ImageFolders, kind_of
 from recondite.records.transforms import resized
 from recondite.records.user_code import accepted, load_object
 
@@ -34,7 +34,7 @@ def load_records(
     verify: bool = True,
     **options: Any,
 ) -> Records:
-    """Loads records of any kind, ours or registered: see :mod:`recondite.records.kinds`.
+    """Loads records of any kind, ours or registered: see :mod:`recondite.records.registry`.
 
     Args:
       name: What a ``--data`` argument takes.

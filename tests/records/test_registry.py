@@ -7,7 +7,6 @@ import sys
 import pytest
 
 from recondite.records import ImageSet, RecordsKind, kind_of, kinds, load_records, search_path
-from recondite.records import kinds as kinds_function
 from recondite.records.tables import TableSet
 
 
@@ -23,21 +22,21 @@ def site(tmp_path, monkeypatch):
         (about / "METADATA").write_text("Metadata-Version: 2.1\nName: letters\nVersion: 0.1\n")
         (about / "entry_points.txt").write_text(f"[recondite.records]\n{entry}\n")
         monkeypatch.syspath_prepend(folder)
-        kinds_function.cache_clear()
+        kinds.cache_clear()
 
     yield register
-    kinds_function.cache_clear()
+    kinds.cache_clear()
     sys.modules.pop("letters_kind", None)
 
 
 GOOD = """
-from recondite.records.kinds import RecordsKind
+from recondite.records.registry import RecordsKind
 
 class Letters(RecordsKind):
-    name, title, takes = "letters", "a made-up kind", "letters:WORD"
+    name, title, takes = "letters", "a made-up kind", "letters=WORD"
 
     def reads(self, data):
-        return data.startswith("letters:")
+        return data.startswith("letters=")
 
     def load(self, data, split, **options):
         from recondite.records import load
@@ -71,9 +70,9 @@ def test_what_nobody_reads_is_refused_with_what_is_known():
 
 def test_a_registered_kind_is_listed_and_loaded(site):
     site(GOOD)
-    assert kind_of("letters:abc").name == "letters"
-    assert isinstance(load_records("letters:abc"), ImageSet)
-    with pytest.raises(ValueError, match="letters:WORD"):
+    assert kind_of("letters=abc").name == "letters"
+    assert isinstance(load_records("letters=abc"), ImageSet)
+    with pytest.raises(ValueError, match="letters=WORD"):
         kind_of("nothing")
 
 
@@ -83,7 +82,7 @@ def test_a_registered_kind_is_listed_and_loaded(site):
         (GOOD.replace('"letters", "a', '"tables", "a'), "its name tables is taken"),
         ("class Letters: pass", "no subclass of recondite.records.RecordsKind"),
         ("1 / 0", "division by zero"),
-        (GOOD.replace('"letters:WORD"', '""'), "needs a title"),
+        (GOOD.replace('"letters=WORD"', '""'), "needs a title"),
     ],
 )
 def test_a_broken_kind_takes_nothing_away(site, code, message):
@@ -105,7 +104,7 @@ def test_the_command_lists_kinds_and_imports_no_torch(site, tmp_path):
         done = subprocess.run(
             [sys.executable, "-c", code, *arguments], check=True, capture_output=True, text=True
         )
-        assert "letters:WORD" in done.stdout
+        assert "letters=WORD" in done.stdout
     listed = json.loads(done.stdout)["kinds"]
     assert [kind["name"] for kind in listed][-1] == "letters"
     assert listed[1]["takes"] == "a table FILE.csv#TARGET (or .parquet)"
