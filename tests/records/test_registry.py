@@ -80,6 +80,7 @@ def test_a_registered_kind_is_listed_and_loaded(site):
     ("code", "message"),
     [
         (GOOD.replace('"letters", "a', '"tables", "a'), "its name tables is taken"),
+        (GOOD.replace('"letters", "a', '"words", "a'), "it calls itself words: use one name"),
         ("class Letters: pass", "no subclass of recondite.records.RecordsKind"),
         ("1 / 0", "division by zero"),
         (GOOD.replace('"letters=WORD"', '""'), "needs a title"),
@@ -93,7 +94,7 @@ def test_a_broken_kind_takes_nothing_away(site, code, message):
 
 
 def test_the_command_lists_kinds_and_imports_no_torch(site, tmp_path):
-    site(GOOD)
+    site("import torch\n" + GOOD)
     code = (
         f"import sys; sys.path.insert(0, {str(tmp_path / 'site')!r})\n"
         "from recondite.cli.main import run\n"
@@ -104,9 +105,9 @@ def test_the_command_lists_kinds_and_imports_no_torch(site, tmp_path):
         done = subprocess.run(
             [sys.executable, "-c", code, *arguments], check=True, capture_output=True, text=True
         )
-        assert "letters=WORD" in done.stdout
+        assert "letters 0.1" in done.stdout
     listed = json.loads(done.stdout)["kinds"]
-    assert [kind["name"] for kind in listed][-1] == "letters"
+    assert listed[-1] == {"name": "letters", "takes": None, "package": "letters 0.1"}
     assert listed[1]["takes"] == "a table FILE.csv#TARGET (or .parquet)"
 
 

@@ -1,10 +1,10 @@
 """What is reached without an attack: a guess from public records, and the class where it is known.
 
-Three guesses: the typical record of the class (of all, where it is unknown), which for images is
+Two guesses: the typical record of the class (of all, where it is unknown), which for images is
 their mean, and the single public record that is best by a metric. Which of them counts for a
-metric is decided on public records alone, as somebody blind would: one half proposes, the other
-judges. The victims have no say in it; choosing by their scores would raise the floor and make a
-defence look better than it is.
+metric is decided on public records alone, as somebody blind would: one third proposes, one chooses
+the best record, one judges between it and the typical one. The victims have no say in it; choosing
+by their scores would raise the floor and make a defence look better than it is.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 __all__ = ["BlindGuess", "blind_guess", "duplicates"]
 
-_PANEL = 32  # public records of a class that propose, and as many that judge
+_PANEL = 32  # public records of a class that propose, as many that choose and that judge
+_THIRDS = 6  # fewer records cannot be divided: the typical one is the guess
 _SAME = 1e-5  # of a feature's largest value: scaling there and back moves it less
 
 
@@ -63,7 +64,7 @@ def blind_guess(victims: Records, public: Records, labels: Tensor | None) -> Bli
         # One decision for all classes, each counted as often as it occurs among the victims.
         typical, record = (
             sum(
-                len(positions) * sign * proposal.expected[name][metric.key]
+                len(positions) * sign * proposal.expected[name].get(metric.key, 0.0)
                 for proposal, (_, positions) in zip(proposals, groups, strict=True)
             )
             for name in ("typical", "record")
@@ -89,18 +90,22 @@ class _Proposal:
 
     def __init__(self, public: Records) -> None:
         self.typical = public.typical()
-        enough = len(public) >= 4
-        first = public.subset(slice(0, None, 2)) if enough else public
-        second = (public.subset(slice(1, None, 2)) if enough else public).spread(_PANEL)
-        candidates = first.spread(_PANEL).features
-        tried = [_expected(second, one) for one in candidates]
-        self.records: dict[str, Tensor] = {}
-        self.expected = {"typical": _expected(second, first.typical()), "record": {}}
+        self.records = {metric.key: self.typical for metric in public.metrics}
+        self.expected: dict[str, dict[str, float]] = {"typical": {}, "record": {}}
+        if len(public) < _THIRDS:
+            return
+        first, second, third = (public.subset(slice(part, None, 3)) for part in range(3))
+        candidates, panel, judges = (part.spread(_PANEL) for part in (first, second, third))
+        tried = [_expected(panel, one) for one in candidates.features]
+        self.expected["typical"] = _expected(judges, first.typical())
         for metric in public.metrics:
-            sign = 1.0 if metric.direction == "higher" else -1.0
-            best = max(range(len(tried)), key=lambda i: sign * tried[i][metric.key])
-            self.records[metric.key] = candidates[best]
-            self.expected["record"][metric.key] = tried[best][metric.key]
+            values = np.array([one[metric.key] for one in tried])
+            best = values.argmax() if metric.direction == "higher" else values.argmin()
+            record = candidates.features[int(best)]
+            self.records[metric.key] = record
+            # Judged by records that had no part in choosing it: the best of many on a panel is
+            # partly luck with that panel.
+            self.expected["record"][metric.key] = _expected(judges, record)[metric.key]
 
 
 def _expected(panel: Records, guess: Tensor) -> dict[str, float]:

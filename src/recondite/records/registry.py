@@ -1,9 +1,9 @@
 """Kinds of records by name: ours, and those that other packages register.
 
 A package adds its own through the entry-point group ``recondite.records``, whose members are
-subclasses of :class:`RecordsKind`. A kind says which ``--data`` arguments it reads and reads them.
-Nothing here imports torch, and a registered module must not either: it is imported whenever kinds
-are listed, so it imports its records where it loads them.
+subclasses of :class:`RecordsKind` under the kind's name. A kind says which ``--data`` arguments it
+reads, and reads them. Nothing here imports torch; registered modules, which may, are imported when
+records are loaded and not when kinds are listed.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from recondite.records.user_code import is_dotted
 if TYPE_CHECKING:
     from recondite.records.base import Records
 
-__all__ = ["GROUP", "RecordsKind", "built_in", "kind_of", "kinds"]
+__all__ = ["GROUP", "RecordsKind", "built_in", "kind_of", "kinds", "registered"]
 
 GROUP = "recondite.records"
 TABLES = (".csv", ".parquet")
@@ -159,6 +159,8 @@ def kinds() -> dict[str, RecordsKind]:
                 raise TypeError("it is no subclass of recondite.records.RecordsKind")
             if kind.name in found:
                 raise ValueError(f"its name {kind.name} is taken")
+            if kind.name != entry.name:
+                raise ValueError(f"it calls itself {kind.name}: use one name")
             if not (kind.title and kind.takes):
                 raise ValueError("it needs a title and what it takes")
         except Exception as error:  # whatever it is: one broken package must not take others away
@@ -166,6 +168,15 @@ def kinds() -> dict[str, RecordsKind]:
         else:
             found[kind.name] = kind
     return found
+
+
+def registered() -> dict[str, str]:
+    """The kinds of other packages and the package of each, without importing them."""
+    found = {}
+    for entry in entry_points(group=GROUP):
+        package = "" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
+        found.setdefault(entry.name, package)
+    return {name: package for name, package in found.items() if name not in built_in()}
 
 
 def kind_of(data: str) -> RecordsKind:
