@@ -175,6 +175,16 @@ def test_gains_of_all_metrics_that_have_one():
         gains(scores(0.1, 0.2), other)
 
 
+def test_a_broken_reconstruction_counts_as_the_blind_guess():
+    found, blind = scores(0.1, math.nan, 0.3), scores(0.4, 0.5, 0.6)
+    filled = found.filled(blind)
+    assert filled.values["mse"].tolist() == [0.1, 0.5, 0.3]
+    assert gains(filled, blind)["mse"].value == pytest.approx(1 - 0.9 / 1.5)
+    assert found.most_exposed("mse") == [0, 2, 1]
+    with pytest.raises(ValueError, match="the same metrics and victims"):
+        found.filled(scores(0.1))
+
+
 def test_the_most_exposed_come_first():
     found = scores(0.4, 0.1, 0.3, 0.1)
     assert found.most_exposed("mse", 3) == [1, 3, 2]

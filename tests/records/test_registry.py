@@ -93,6 +93,15 @@ def test_a_broken_kind_takes_nothing_away(site, code, message):
     assert list(found) == ["images", "tables", "image-folders", "functions"]
 
 
+def test_a_kind_that_stumbles_over_a_name_is_passed_over(site):
+    site(GOOD.replace('data.startswith("letters=")', "1 / 0"))
+    with (
+        pytest.warns(UserWarning, match="letters could not look at 'nothing'"),
+        pytest.raises(ValueError, match="data must be one of"),
+    ):
+        kind_of("nothing")
+
+
 def test_the_command_lists_kinds_and_imports_no_torch(site, tmp_path):
     site("import torch\n" + GOOD)
     code = (

@@ -228,3 +228,11 @@ def test_files_that_are_not_there_or_no_text(write, tmp_path):
     path.write_bytes(b"a,b\n\xff\xfe,1\n")
     with pytest.raises(ValueError, match="cannot be read as CSV in UTF-8"):
         read_table(path, "b")
+
+
+def test_the_file_and_the_column_may_have_a_hash_in_their_names(write, tmp_path):
+    (tmp_path / "a#b").mkdir()
+    path = write(ROWS.replace("income", "in#come"), "a#b/p#q.csv")
+    assert load_records(f"{path}#in#come", "all").classes == ("high", "low")
+    with pytest.raises(ValueError, match="which column holds the class"):
+        load_records(path)

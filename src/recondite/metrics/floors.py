@@ -5,8 +5,8 @@ knows it, the class. Two gains: the share of the error that the attack removed, 
 the guess, for metrics that measure an error; the difference of the two scores for those that
 measure a likeness. Both are 0 for the blind guess itself.
 
-Every interval here is an estimate (percentile bootstrap over victims), not a bound. It speaks of
-one attack on victims like these, and of no other attack.
+Every interval here is an estimate (percentile bootstrap over victims), not a bound, and with a
+dozen victims a narrow one. It speaks of one attack on victims like these, and of no other attack.
 """
 
 from __future__ import annotations
@@ -94,6 +94,19 @@ class VictimScores:
     def mean(self, key: str) -> float:
         """The mean over victims."""
         return float(self.values[self.metric(key).key].mean())
+
+    def filled(self, blind: VictimScores) -> VictimScores:
+        """Returns the scores with the blind guess's where a reconstruction broke (NaN).
+
+        Whoever sees that an attack diverged hands in the blind guess instead.
+        """
+        if self.metrics != blind.metrics or len(self) != len(blind):
+            raise ValueError("blind must have the same metrics and victims: score both alike")
+        values = {
+            key: np.where(np.isnan(mine), blind.values[key], mine)
+            for key, mine in self.values.items()
+        }
+        return VictimScores(self.metrics, values, self.order)
 
     def most_exposed(self, key: str, most: int = 10) -> list[int]:
         """Positions of the victims rebuilt best by this metric, the worst case first."""
@@ -240,8 +253,8 @@ def _checked(metric: Metric, found: ArrayLike, blind: ArrayLike) -> tuple[FloatA
     if np.isnan(ours).any():
         broken = int(np.flatnonzero(np.isnan(ours))[0])
         raise ValueError(
-            f"{metric.key}: victim {broken} has no score (NaN): score a broken reconstruction as "
-            "the blind guess"
+            f"{metric.key}: victim {broken} has no score (NaN): use found.filled(blind), the blind "
+            "guess in place of a broken reconstruction"
         )
     if not np.isfinite(floor).all():
         raise ValueError(f"{metric.key}: the blind guess must have finite scores")

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from recondite.metrics.floors import VictimScores
@@ -26,6 +27,7 @@ __all__ = ["BlindGuess", "blind_guess", "duplicates"]
 
 _PANEL = 32  # public records of a class that propose, as many that choose and that judge
 _THIRDS = 6  # fewer records cannot be divided: the typical one is the guess
+_BLOCK = 1_024  # rows
 _SAME = 1e-5  # of a feature's largest value: scaling there and back moves it less
 
 
@@ -148,21 +150,31 @@ def duplicates(first: Tensor, second: Tensor) -> list[tuple[int, int]]:
       >>> duplicates(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([[3.0, 4.0]]))
       [(1, 0)]
     """
-    ours, theirs = (part.detach().cpu().double().flatten(1).numpy() for part in (first, second))
-    size = np.maximum(np.abs(ours).max(axis=0), np.abs(theirs).max(axis=0))
+    ours, theirs = (part.detach().cpu().flatten(1).numpy() for part in (first, second))
+    size = np.maximum(_largest(ours), _largest(theirs))
     size = np.where(size > 0, size, 1.0)
-    ours, theirs = ours / size, theirs / size
     # Copies agree on any projection: only those that do are compared in full.
     direction = np.random.default_rng(0).standard_normal(ours.shape[1])
     slack = _SAME * float(np.abs(direction).sum())
-    along = ours @ direction
+    along = _along(ours, direction / size)
     order = np.argsort(along)
     sorted_along = along[order]
     found = []
-    for victim, value in enumerate(theirs @ direction):
+    for victim, value in enumerate(_along(theirs, direction / size)):
         low = np.searchsorted(sorted_along, value - slack, side="left")
         high = np.searchsorted(sorted_along, value + slack, side="right")
         near = order[low:high]
-        same = near[(np.abs(ours[near] - theirs[victim]) <= _SAME).all(axis=1)]
+        apart = np.abs(ours[near].astype(np.float64) - theirs[victim])
+        same = near[(apart <= _SAME * size).all(axis=1)]
         found += [(int(position), victim) for position in np.sort(same)]
     return found
+
+
+def _largest(rows: NDArray[Any]) -> NDArray[np.float64]:
+    return np.maximum(rows.max(axis=0), -rows.min(axis=0)).astype(np.float64)
+
+
+def _along(rows: NDArray[Any], direction: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Projections in float64, without a copy of all rows in it."""
+    blocks = range(0, len(rows), _BLOCK)
+    return np.concatenate([rows[start : start + _BLOCK] @ direction for start in blocks])

@@ -96,8 +96,9 @@ class TableFiles(RecordsKind):
     takes = "a table FILE.csv#TARGET (or .parquet)"
 
     def reads(self, data: str) -> bool:
-        """Tells whether it is the name of a table's file."""
-        return data.partition("#")[0].lower().endswith(TABLES) or data.lower().endswith(TABLES)
+        """Tells whether it is the name of a table's file, with or without a column after it."""
+        parts = data.lower().split("#")
+        return any(part.endswith(TABLES) for part in parts)
 
     def load(self, data: str, split: str, **options: Any) -> Records:
         """Loads a table."""
@@ -172,7 +173,7 @@ def kinds() -> dict[str, RecordsKind]:
 
 def registered() -> dict[str, str]:
     """The kinds of other packages and the package of each, without importing them."""
-    found = {}
+    found: dict[str, str] = {}
     for entry in entry_points(group=GROUP):
         package = "" if entry.dist is None else f"{entry.dist.name} {entry.dist.version}"
         found.setdefault(entry.name, package)
@@ -186,8 +187,11 @@ def kind_of(data: str) -> RecordsKind:
       ValueError: In one line with what is known, where none does.
     """
     for kind in kinds().values():
-        if kind.reads(data):
-            return kind
+        try:
+            if kind.reads(data):
+                return kind
+        except Exception as error:  # a registered kind's mistake must not take others away
+            warnings.warn(f"records {kind.name} could not look at {data!r}: {error}", stacklevel=2)
     near = difflib.get_close_matches(data, names(), n=1)
     hint = f" (did you mean {near[0]}?)" if near else ""
     last = [ImageFolders.name, Functions.name]

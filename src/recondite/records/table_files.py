@@ -66,10 +66,8 @@ def load_table(
       **options: Of :func:`read_table`.
     """
     del directory, verify
-    path = Path(data).expanduser()
-    if not path.is_file() and "#" in data:
-        file, _, named = data.rpartition("#")
-        path, target = Path(file).expanduser(), target or named
+    path, named = _place(data)
+    target = target if target is not None else named
     known = ("categorical", "numeric", "drop", "delimiter", "tolerance")
     for option in options:
         if option not in known:
@@ -83,6 +81,16 @@ def load_table(
     kept = max(1, min(round(len(table) * (1 - held)), len(table) - 1))
     train, test = stratified(table.labels.numpy(), kept, rng)
     return table.subset(torch.from_numpy(train if split == "train" else test))
+
+
+def _place(data: str) -> tuple[Path, str | None]:
+    """The file, and the column after it: both may have a # in their names."""
+    parts = data.split("#")
+    for count in range(len(parts), 0, -1):
+        path = Path("#".join(parts[:count])).expanduser()
+        if path.is_file():
+            return path, "#".join(parts[count:]) or None
+    return Path(parts[0]).expanduser(), None
 
 
 def read_table(
