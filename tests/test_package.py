@@ -21,9 +21,9 @@ LAYERS = [
     {"leakage", "channels"},
     {"notions"},
     {"calibration"},
+    {"metrics"},
     {"records"},
     {"models"},
-    {"metrics"},
     {"gradients"},
     {"attacks"},
     {"training"},
@@ -103,4 +103,4 @@ def test_no_module_asks_which_mechanism_it_holds():
 
 def test_modules_can_be_read_in_one_sitting():
     for path in SOURCE.rglob("*.py"):
-        assert len(path.read_text().splitlines()) <= 350, path.name
+        assert len(path.read_text().splitlines()) <= 400, path.name
