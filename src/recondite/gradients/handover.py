@@ -9,8 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from recondite.gradients.clipping import Bound
+from recondite.gradients.clipping import Bound, safe_factors
 from recondite.gradients.collector import Collector
+from recondite.gradients.layers.norms import above
 from recondite.mechanisms import Mechanism, Neighbouring, NoNoise, Setting, Units
 from recondite.mechanisms.releasing import draw
 
@@ -139,7 +140,8 @@ def units_of(collector: Collector, bound: Bound, batch_size: int) -> Units:
 def bound_rows(rows: Tensor, collector: Collector, bound: Bound) -> Tensor:
     """Bounds every record's gradient, a row each, in place.
 
-    Norms are taken in double precision: squares of large gradients must not overflow.
+    Norms are taken in double precision (squares of large gradients must not overflow) and are upper
+    bounds: rounding can only clip more.
     """
     columns = [torch.zeros(len(rows), dtype=torch.float64, device=rows.device)] * len(
         collector.rules
@@ -148,9 +150,10 @@ def bound_rows(rows: Tensor, collector: Collector, bound: Bound) -> Tensor:
     for parameter in collector.parameters:
         piece = rows[:, start : start + parameter.numel()]
         norms = torch.linalg.vector_norm(piece, dim=1, dtype=torch.float64)
-        columns[owner[parameter]] = columns[owner[parameter]] + norms.square()
+        squared = norms.square() * above(rows.dtype, 0, parameter.numel())
+        columns[owner[parameter]] = columns[owner[parameter]] + squared
         start += parameter.numel()
-    factors = bound.factors(torch.stack(columns, 1)).to(rows.dtype)
+    factors = safe_factors(bound, torch.stack(columns, 1)).to(rows.dtype)
     start = 0
     for parameter in collector.parameters:
         rows[:, start : start + parameter.numel()] *= factors[:, owner[parameter], None]
