@@ -19,9 +19,9 @@ from recondite.mechanisms import (
     VonMisesFisher,
 )
 from recondite.mechanisms.releasing import draw
-from recondite.training.bounding import bound_rule
-from recondite.training.collector import Collector
-from recondite.training.handing import setting_of, units_of
+from recondite.gradients.clipping import bound_rule
+from recondite.gradients.collector import Collector
+from recondite.gradients.handover import setting_of, units_of
 
 
 def network(seed=0):

@@ -265,6 +265,11 @@ class PrivacyEngine:
         return self._run.handover.units
 
     @property
+    def bound(self) -> Bound:
+        """How each record's gradient is bounded."""
+        return self._run.bound
+
+    @property
     def loader(self) -> PrivateLoader:
         """The private loader."""
         return self._run.loader

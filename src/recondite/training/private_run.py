@@ -40,6 +40,7 @@ class PrivateRun(LoaderEvents):
       loader: The private loader, which asks and tells this run.
       mean: Whether the loss is the mean over records, rather than their sum.
       vouched: Whether a person vouches for the loss, so that it is not checked.
+      bound: How each record's gradient is bounded.
       handover: The mechanism, configured for the model, and its units.
       limit: How many steps the budget allows.
     """
@@ -78,11 +79,11 @@ class PrivateRun(LoaderEvents):
             collector = self._collector = Collector(module)
             undo.callback(collector.remove)
             check_optimizer(optimizer, collector.parameters)
-            self._bound = bound(len(collector.rules))
-            if mechanism.stage != "record" and not math.isfinite(self._bound.norm):
+            self.bound = bound(len(collector.rules))
+            if mechanism.stage != "record" and not math.isfinite(self.bound.norm):
                 collector.detach()  # no record is bounded by itself: ordinary training's speed
             sizes = (loader.batch_size, loader.max_batch_size)
-            self.handover = Handover(mechanism, collector, self._bound, *sizes)
+            self.handover = Handover(mechanism, collector, self.bound, *sizes)
             made = self.handover.mechanism
             self.handover.refuse_unbounded(loader.schedule(1).neighbouring(made))
             self._noise = Renewed(
@@ -105,7 +106,7 @@ class PrivateRun(LoaderEvents):
 
     def terms(self) -> dict[str, Any]:
         """What the cost of a step depends on."""
-        return terms(self.handover.mechanism, self.loader, self._bound)
+        return terms(self.handover.mechanism, self.loader, self.bound)
 
     @property
     def generator(self) -> Any:
@@ -188,7 +189,7 @@ class PrivateRun(LoaderEvents):
         total, records = self._sum, self._records
         self._clear()
         if len(records) > self.loader.max_batch_size and not self.handover.per_record:
-            collector.project(total, self._bound, self.loader.max_batch_size)
+            collector.project(total, self.bound, self.loader.max_batch_size)
         average = self.handover.gradient(total, self.generator, self._seen_by(records))
         start = 0
         for parameter in collector.parameters:
@@ -212,7 +213,7 @@ class PrivateRun(LoaderEvents):
         if not collector.attached:
             return collector.plain_sum(rows, mean=self.mean, keep=keep)
         if not self.handover.per_record:
-            return collector.bounded_sum(self._bound, rows, mean=self.mean, keep=keep)
+            return collector.bounded_sum(self.bound, rows, mean=self.mean, keep=keep)
         gradients = collector.per_sample(rows, mean=self.mean)
         if not keep:
             return torch.zeros(collector.dim, device=gradients.device, dtype=gradients.dtype)

@@ -26,7 +26,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -34,31 +33,15 @@ import torch
 from torch import Tensor, nn
 
 from recondite import _validate
+from recondite.gradients.clipping import Bound
+from recondite.gradients.collector import Collector
+from recondite.gradients.handover import Turn, bound_rows
 from recondite.mechanisms import Mechanism, Units
-from recondite.training.bounding import Bound
-from recondite.training.collector import Collector
-from recondite.training.handing import bound_rows
 
 __all__ = ["IdentificationGame", "Turn"]
 
 Array = npt.NDArray[np.float64]
 PARTICIPATION = ("poisson", "allocation", "known")
-
-
-@dataclass(frozen=True, eq=False)
-class Turn:
-    """One release as the attacker of the proof sees it, in units of one record's bound.
-
-    Attributes:
-      total: The bounded sum of the whole batch, before noise. For each game the attacker knows
-        all of it but the target's own part.
-      release: What the mechanism made of it.
-      records: Places, in the training set, of the records of the batch.
-    """
-
-    total: Tensor
-    release: Tensor
-    records: Sequence[int]
 
 
 class IdentificationGame:
