@@ -11,6 +11,9 @@ from torch import nn
 
 from recondite.attacks.identification import IdentificationGame, Turn, identified
 from recondite.attacks.identification.result import chances
+from recondite.gradients.clipping import bound_rule
+from recondite.gradients.collector import Collector
+from recondite.gradients.handover import setting_of, units_of
 from recondite.mechanisms import (
     Directional,
     Gaussian,
@@ -19,9 +22,6 @@ from recondite.mechanisms import (
     VonMisesFisher,
 )
 from recondite.mechanisms.releasing import draw
-from recondite.gradients.clipping import bound_rule
-from recondite.gradients.collector import Collector
-from recondite.gradients.handover import setting_of, units_of
 
 
 def network(seed=0):

@@ -198,7 +198,7 @@ def test_a_target_is_met_with_allocation():
         mechanism=rc.Gaussian(1.0),
         module=net,
         optimizer=torch.optim.SGD(net.parameters(), lr=0.1),
-        data_loader=DataLoader(data, batch_size=BATCH),
+        data_loader=DataLoader(data, batch_size=ROWS // 2),
         sampling="allocation",
     )
     for _ in range(2):

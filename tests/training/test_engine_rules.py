@@ -16,8 +16,8 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 import recondite as rc
 from recondite.mechanisms.none import NoNoise
 from recondite.training import BudgetSpentError, PrivacyEngine, PrivateLoader
-from recondite.training.ledger import Ledger
 from recondite.training.draws import Draw
+from recondite.training.ledger import Ledger
 from recondite.training.sampling import default_max_batch
 
 torch.set_num_threads(1)

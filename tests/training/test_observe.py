@@ -87,7 +87,7 @@ def test_what_is_seen_is_what_was_released(sampling, physical):
         moved = -LR * engine.units.released(turn.release, engine.mechanism)
         assert torch.allclose(after - before, moved, rtol=0, atol=1e-12)
     if sampling in ("shuffled", "allocation"):
-        assert sorted(sum((turn.records for turn, _ in seen), [])) == list(range(ROWS))
+        assert sorted(r for turn, _ in seen for r in turn.records) == list(range(ROWS))
 
 
 def test_an_observer_cannot_change_the_release():
@@ -155,14 +155,14 @@ def test_a_game_through_the_engine_has_the_scores_of_its_steps(mechanism, sampli
         for batch in loader:
             net_then = copy.deepcopy(net)
             step(net, optimizer, batch)
-    l = np.array(ratios)
-    assert len(l) == 8
+    logs = np.array(ratios)
+    assert len(logs) == 8
     if sampling == "poisson":
-        expected = np.log(0.75 + 0.25 * np.exp(l)).sum(0)
+        expected = np.log(0.75 + 0.25 * np.exp(logs)).sum(0)
     else:
-        expected = np.log(np.exp(l.reshape(2, 4, *l.shape[1:])).mean(1)).sum(0)
+        expected = np.log(np.exp(logs.reshape(2, 4, *logs.shape[1:])).mean(1)).sum(0)
     np.testing.assert_allclose(game.secret, expected, rtol=1e-6, atol=1e-6)
-    told = (np.array(parts)[:, :, None] * l).sum(0)
+    told = (np.array(parts)[:, :, None] * logs).sum(0)
     np.testing.assert_allclose(game.known, told, rtol=1e-6, atol=1e-6)
     if sampling == "allocation":
         assert game.taken_part.tolist() == [2, 2, 2]
@@ -184,7 +184,7 @@ def test_success_keeps_within_the_reconstruction_bound(sampling):
                 step(net, optimizer, batch)
         runs.append(game.secret.copy())
     found = identified(runs, n, confidence=1 - 1e-6)
-    bound = engine.report(1e-3, rero_prior=1 / n).rero["bound"]
+    bound = engine.report(1e-3, prior_success=1 / n).rero["bound"]
     assert found.low <= bound
     assert found.low > 0.9 / n
     assert identified(runs, n).beats_guessing  # the attack is one

@@ -28,6 +28,7 @@ from torch.utils.data import (
 from recondite import _validate
 from recondite._forks import generation
 from recondite.accounting.schedules import (
+    SAMPLINGS,
     FixedSize,
     Poisson,
     RandomAllocation,
@@ -41,8 +42,6 @@ from recondite.records.images import ImageSet
 from recondite.training.draws import Draw, LoaderEvents
 
 __all__ = ["PrivateLoader", "default_max_batch", "usual_sampling"]
-
-SAMPLINGS = ("poisson", "allocation", "shuffled", "fixed-size")
 
 
 def usual_sampling(mechanism: Mechanism) -> str:
