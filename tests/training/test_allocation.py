@@ -1,5 +1,7 @@
 """Random allocation: every record once an epoch, in a batch that is drawn for it alone."""
 
+import contextlib
+import json
 import math
 
 import numpy as np
@@ -219,3 +221,15 @@ def test_steps_of_other_samplings_are_not_taken_over():
     )
     with pytest.raises(ValueError, match="sampling='allocation'"):
         other.load_state_dict(engine.state_dict())
+
+
+def test_a_command_and_a_study_know_it(capsys):
+    from recondite.cli.app import main
+    from recondite.studies.study import Training
+
+    assert Training(sampling="allocation").sampling == "allocation"
+    words = "train --data digits --defence gaussian --noise-multiplier 2 --sampling allocation"
+    with contextlib.suppress(SystemExit):
+        main([*words.split(), "--batch-size", "600", "--epochs", "2", "--json"])
+    schedule = json.loads(capsys.readouterr().out)["privacy"]["schedule"]
+    assert schedule == {**schedule, "sampling": "allocation", "epochs": 2, "batches": 3}
