@@ -1,6 +1,5 @@
 """Random allocation: every record once an epoch, in a batch that is drawn for it alone."""
 
-import contextlib
 import json
 import math
 
@@ -224,12 +223,11 @@ def test_steps_of_other_samplings_are_not_taken_over():
 
 
 def test_a_command_and_a_study_know_it(capsys):
-    from recondite.cli.app import main
+    from recondite.cli.main import run
     from recondite.studies.study import Training
 
     assert Training(sampling="allocation").sampling == "allocation"
-    words = "train --data digits --defence gaussian --noise-multiplier 2 --sampling allocation"
-    with contextlib.suppress(SystemExit):
-        main([*words.split(), "--batch-size", "600", "--epochs", "2", "--json"])
+    words = "train --data digits --model mlp --defence gaussian --noise-multiplier 2 --sampling allocation"
+    assert run([*words.split(), "--batch-size", "600", "--epochs", "2", "--json"]) == 0
     schedule = json.loads(capsys.readouterr().out)["privacy"]["schedule"]
     assert schedule == {**schedule, "sampling": "allocation", "epochs": 2, "batches": 3}

@@ -173,7 +173,9 @@ def test_a_model_that_was_refused_is_as_it_was():
     part = torch.optim.SGD(net[0].parameters(), lr=0.1)
     engine = PrivacyEngine(max_epsilon=1e-9, delta=1e-5)
     for wrong in ({"optimizer": part}, {"clipping": "none"}, {"clipping": "flatter"}, {}):
-        with pytest.raises(ValueError, match="optimizer must|sensitivity|clipping must|single step"):
+        with pytest.raises(
+            ValueError, match="optimizer must|sensitivity|clipping must|single step"
+        ):
             engine.make_private(**{**given, **wrong})
         assert all("forward" not in vars(layer) for layer in net.modules())
         assert not any(p._backward_hooks for p in net.parameters())
