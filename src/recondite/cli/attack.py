@@ -178,10 +178,10 @@ def attack(
 
 
 def _fields(name: str, typed: dict[str, Any]) -> dict[str, Any]:
-    """Those of a victim's settings that the attack's family reads."""
-    from recondite.studies.attackers import FIELDS, family
+    """Those of a study's keys that the attack reads."""
+    from recondite.studies.attackers import reads
 
-    return {k: v for k, v in typed.items() if k in FIELDS[family(name)] and v is not None}
+    return {k: v for k, v in typed.items() if k in reads(name) and v is not None}
 
 
 def _options(

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from recondite.notions import targets
 from recondite.studies import source as sources
 from recondite.studies.mistakes import from_pydantic
+
+if TYPE_CHECKING:
+    from recondite.attacks.base import Asked
 
 __all__ = ["Attack", "Defence", "Study", "Target", "Training", "read_study"]
 
@@ -131,6 +134,14 @@ class Attack(BaseModel):
     def options(self) -> dict[str, Any]:
         """The attack's own keys."""
         return dict(self.__pydantic_extra__ or {})
+
+    def asked(self) -> Asked:
+        """The study's keys, as the attack reads them."""
+        from recondite.attacks.base import Asked
+
+        return Asked(
+            **{key: getattr(self, key) for key in type(self).model_fields if key != "name"}
+        )
 
 
 class Study(_Part):
