@@ -91,9 +91,9 @@ def _check(kind: Any, known: Collection[str]) -> None:
     if unread:
         raise ValueError(f"it reads {unread[0]!r}, which no study has")
     own = {field.name for field in dataclasses.fields(kind)}
-    twice = sorted(own & {"name", *asked_fields()})
+    twice = sorted(own & {"name", *kind.reads})
     if twice:
-        raise ValueError(f"its setting {twice[0]} is a study's own key")
+        raise ValueError(f"its setting {twice[0]} is a study's key that it reads")
 
 
 def gradient_attacks() -> dict[str, type[GradientAttack]]:

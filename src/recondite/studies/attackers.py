@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from recondite.studies.defences import kinds
@@ -9,7 +10,7 @@ from recondite.studies.defences import kinds
 if TYPE_CHECKING:
     from recondite.attacks.base import Asked, Attack
 
-__all__ = ["applies", "asked", "build", "names", "reads"]
+__all__ = ["applies", "asked", "build", "names", "own_settings", "reads"]
 
 
 def names() -> tuple[str, ...]:
@@ -33,6 +34,18 @@ def reads(name: str) -> tuple[str, ...]:
     from recondite.attacks.registry import attack_named
 
     return attack_named(name).reads
+
+
+def own_settings(name: str) -> frozenset[str]:
+    """An attack's own settings that are called like a study's key which it does not read."""
+    from recondite.attacks.base import asked_fields
+    from recondite.attacks.registry import classes
+
+    kind: Any = classes().get(name)
+    if kind is None:
+        return frozenset()
+    fields = {field.name for field in dataclasses.fields(kind)}
+    return frozenset(fields.intersection(asked_fields()).difference(kind.reads))
 
 
 def asked(attack: dict[str, Any]) -> Asked:

@@ -244,7 +244,8 @@ def _options(attack: Attack, place: Place) -> Iterator[Mistake]:
     kind: Any = attack_named(attack.name)
     kept = attackers.reads(attack.name)
     options = tuple(field.name for field in dataclasses.fields(kind) if field.init)
-    general = [key for key in attack.model_fields_set if key not in (*kept, "name")]
+    said = {*kept, *attack.options(), "name"}
+    general = [key for key in attack.model_fields_set if key not in said]
     extra = [key for key in attack.options() if key not in options]
     for key in (*(key for key in general if key in type(attack).model_fields), *extra):
         hint = nearest(key, [*options, *kept])

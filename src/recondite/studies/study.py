@@ -132,8 +132,11 @@ class Attack(BaseModel):
     threat: str | None = None
 
     def options(self) -> dict[str, Any]:
-        """The attack's own keys."""
-        return dict(self.__pydantic_extra__ or {})
+        """The attack's own keys; one of these above that it does not read may be its own too."""
+        from recondite.studies.attackers import own_settings
+
+        given = self.model_fields_set & own_settings(self.name)
+        return {**(self.__pydantic_extra__ or {}), **{key: getattr(self, key) for key in given}}
 
     def asked(self) -> Asked:
         """The study's keys, as the attack reads them."""
