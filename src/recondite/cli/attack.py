@@ -253,10 +253,14 @@ def _list() -> None:
     from recondite.attacks.registry import classes
 
     rows = [
-        [name, ", ".join(sorted(item.value for item in kind.needs))]
+        [
+            name,
+            ", ".join(sorted(kind.threats)),
+            ", ".join(sorted(item.value for item in kind.needs)),
+        ]
         for name, kind in classes().items()
     ]
-    print_table("Attacks", ["name", "must know"], rows)
+    print_table("Attacks", ["name", "threatens", "must know"], rows)
     found = [
         [name, item.attack, item.paper, "; ".join(item.assumptions) or "–"]
         for name, item in PRESETS.items()
