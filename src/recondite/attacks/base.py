@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from recondite.attacks.knowledge import Knowledge
 
@@ -101,6 +101,12 @@ class Attack(ABC):
     threats: ClassVar[frozenset[Threat]]
     reads: ClassVar[tuple[str, ...]] = ("threat",)
     wants: ClassVar[str] = ""
+
+    @classmethod
+    def setting_names(cls) -> tuple[str, ...]:
+        """The names of its settings."""
+        made: Any = cls  # the subclasses are dataclasses, this one is not
+        return tuple(field.name for field in fields(made) if field.init)
 
     @classmethod
     def applies(cls, defence: DefenceFacts) -> bool:

@@ -6,7 +6,6 @@ subclasses of :class:`~recondite.attacks.base.Attack`; commands, studies and rep
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
 import warnings
 from collections.abc import Collection
@@ -90,8 +89,7 @@ def _check(kind: Any, known: Collection[str]) -> None:
     unread = [key for key in kind.reads if key not in asked_fields()]
     if unread:
         raise ValueError(f"it reads {unread[0]!r}, which no study has")
-    own = {field.name for field in dataclasses.fields(kind)}
-    twice = sorted(own & {"name", *kind.reads})
+    twice = sorted({"name", *kind.reads}.intersection(kind.setting_names()))
     if twice:
         raise ValueError(f"its setting {twice[0]} is a study's key that it reads")
 
@@ -127,12 +125,11 @@ def build(name: str, **options: Any) -> Attack:
       name: Its name.
       options: Fields of its class; a mistake names the nearest valid one.
     """
-    kind: Any = attack_named(name)
-    fields = {field.name for field in dataclasses.fields(kind)}
+    kind = attack_named(name)
+    fields = kind.setting_names()
     for option in options:
         if option not in fields:
             near = difflib.get_close_matches(option, fields, n=1)
             hint = f": did you mean {near[0]}?" if near else f": it has {', '.join(sorted(fields))}"
             raise ValueError(f"{option} is not a setting of attack {name}{hint}")
-    made: Attack = kind(**options)
-    return made
+    return kind(**options)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING, Any
 
 from recondite.studies.defences import kinds
@@ -41,11 +40,10 @@ def own_settings(name: str) -> frozenset[str]:
     from recondite.attacks.base import asked_fields
     from recondite.attacks.registry import classes
 
-    kind: Any = classes().get(name)
+    kind = classes().get(name)
     if kind is None:
         return frozenset()
-    fields = {field.name for field in dataclasses.fields(kind)}
-    return frozenset(fields.intersection(asked_fields()).difference(kind.reads))
+    return frozenset(asked_fields()).intersection(kind.setting_names()).difference(kind.reads)
 
 
 def asked(attack: dict[str, Any]) -> Asked:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -241,9 +240,7 @@ def _options(attack: Attack, place: Place) -> Iterator[Mistake]:
     from recondite.attacks.knowledge import threat
     from recondite.attacks.registry import attack_named
 
-    kind: Any = attack_named(attack.name)
-    kept = attackers.reads(attack.name)
-    options = tuple(field.name for field in dataclasses.fields(kind) if field.init)
+    kept, options = attackers.reads(attack.name), attack_named(attack.name).setting_names()
     said = {*kept, *attack.options(), "name"}
     general = [key for key in attack.model_fields_set if key not in said]
     extra = [key for key in attack.options() if key not in options]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
 import json
 import math
 import re
@@ -143,7 +142,7 @@ def _words(attack: Attack) -> None:
     within = bool(attack.threats) and set(attack.threats) <= set(THREATENED)
     _require(attack, within, f"needs threats of {', '.join(THREATENED)}")
     _require(attack, set(attack.reads) <= set(asked_fields()), "reads a key that no study has")
-    own = {field.name for field in dataclasses.fields(kind)} & {"name", *attack.reads}
+    own = {"name", *attack.reads}.intersection(attack.setting_names())
     _require(attack, not own, f"has the setting {''.join(sorted(own)[:1])!r}, which it also reads")
     other = built_in().get(attack.name)
     _require(attack, other in (None, kind), "takes the name of one of ours")
