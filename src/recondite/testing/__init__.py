@@ -1,7 +1,25 @@
-"""Conformance suites: what we ask of our own extensions, for other people's to be run too."""
+"""Conformance suites: what we ask of our own extensions, for other people's to be run too.
 
-from recondite.testing.attacks import check_attack
-from recondite.testing.mechanisms import check_mechanism
-from recondite.testing.notions import check_notion
+Names are loaded on first use: a suite asks for the extra of what it checks, and for no other.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from recondite._lazy import lazy_names
+
+if TYPE_CHECKING:
+    from recondite.testing.attacks import check_attack
+    from recondite.testing.mechanisms import check_mechanism
+    from recondite.testing.notions import check_notion
+
+_WHERE = {
+    "attacks": ("check_attack",),
+    "mechanisms": ("check_mechanism",),
+    "notions": ("check_notion",),
+}
 
 __all__ = ["check_attack", "check_mechanism", "check_notion"]
+
+__getattr__, __dir__ = lazy_names(__name__, _WHERE)
