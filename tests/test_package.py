@@ -13,21 +13,21 @@ import recondite
 SOURCE = Path(recondite.__file__).parent
 # Lower layers never import higher ones.
 LAYERS = [
-    {"_files", "_forks", "_lazy", "_locks", "_validate", "_version"},
+    {"_files", "_forks", "_lazy", "_locks", "_moved", "_validate", "_version"},
     {"numerics"},
-    {"losses"},
+    {"laws"},
     {"mechanisms"},
     {"accounting"},
-    {"leakage", "channels", "auditing"},
+    {"leakage", "channels"},
     {"notions"},
     {"calibration"},
-    {"data"},
+    {"records"},
     {"models"},
     {"metrics"},
+    {"gradients"},
     {"attacks"},
     {"training"},
-    {"testing"},
-    {"experiments"},
+    {"studies"},
     {"report"},
     {"federated"},
     {"testing"},
@@ -35,7 +35,7 @@ LAYERS = [
 ]
 
 
-@pytest.mark.parametrize("part", ["", ".data", ".experiments", ".federated", ".metrics", ".report"])
+@pytest.mark.parametrize("part", ["", ".records", ".studies", ".federated", ".metrics", ".report"])
 def test_every_public_name_resolves_at_its_home(part):
     package = importlib.import_module(f"recondite{part}")
     for name in package.__all__:

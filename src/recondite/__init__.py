@@ -69,7 +69,7 @@ _WHERE = {
         "epsilon_bracket",
         "renyi_epsilon",
     ),
-    "auditing": ("AuditResult", "epsilon_lower_bound"),
+    "accounting.auditing": ("AuditResult", "epsilon_lower_bound"),
     "calibration": ("Calibration", "calibrate", "match", "measure"),
     "channels": (
         "ControlledParameterChannel",
