@@ -323,6 +323,16 @@ def _show(name: str, model: str, record: dict[str, Any], out: Path | None) -> No
             agreed = found["agreement"][index] if found["agreement"] else None
             note = "" if agreed is None else f"attempts agree to {agreed:.3g} a pixel"
             rows.append([f"matching loss, victim {index + 1}", f"{loss:.3e}", note])
+    for claim in [] if found or members else record.get("claims", ()):  # all that it found
+        promised = format_bound(claim["claim"], direction="upper")
+        verdict = "refuted" if claim["violated"] else "not refuted"
+        rows.append(
+            [
+                f"{claim['notion']}, at least",
+                format_bound(claim["lower"], direction="lower"),
+                f"{claim['how']}, {claim['about']}; claimed at most {promised}: {verdict}",
+            ]
+        )
     notes = list(record["notes"])
     if found is not None:
         notes.append(f"{found['images']} images, {found['iterations']} iterations")
