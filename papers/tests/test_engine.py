@@ -8,8 +8,8 @@ from functools import lru_cache, partial
 import pytest
 
 from recondite import records as data
+from recondite.attacks import GradientAttack
 from recondite.cli.main import run
-from recondite.studies import cell
 from recondite.studies.study import Study
 from recondite_papers import study_files
 from recondite_papers.from_rows import results_of
@@ -168,18 +168,18 @@ def test_a_failed_row_is_said_and_an_interruption_keeps_the_rest(
     words = ["--quiet", "reproduce", item.name, "--engine", "comparison", "--quick"]
     words += ["--out", str(tmp_path)]
 
-    def broken(trained, attack):
+    def broken(attack, victim):
         raise ValueError("the attack broke")
 
-    whole = cell._FAMILIES["gradient"]
-    monkeypatch.setitem(cell._FAMILIES, "gradient", broken)
+    whole = GradientAttack.evaluate
+    monkeypatch.setattr(GradientAttack, "evaluate", broken)
     assert run(words) == 1
     assert "4 rows failed, the first: undefended: the attack broke" in capsys.readouterr().out
 
     def interrupted(self, tasks, handle):
         raise KeyboardInterrupt
 
-    monkeypatch.setitem(cell._FAMILIES, "gradient", whole)
+    monkeypatch.setattr(GradientAttack, "evaluate", whole)
     monkeypatch.setattr(inline, "run", interrupted)
     assert run([*words, "--json", "--out", str(tmp_path / "other")]) == 130
     assert "what was finished is kept" in capsys.readouterr().err

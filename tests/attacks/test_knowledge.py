@@ -7,7 +7,7 @@ import pytest
 from recondite.attacks import THREATS, Knowledge, ThreatModel, registry
 from recondite.attacks.knowledge import threat
 
-GRADIENT = tuple(registry.GRADIENT)
+GRADIENT = tuple(registry.gradient_attacks())
 
 
 @pytest.mark.parametrize("name", registry.names())

@@ -31,6 +31,15 @@ def test_list_names_every_attack_and_preset(capsys):
         assert name in out
 
 
+def test_a_canary_audit_shows_what_it_found(capsys):
+    typed = ("--data", "digits", "--model", "mlp", "--prepare", "none", "--epochs", "1")
+    noise = ("--defence", "gaussian", "--noise-multiplier", "1", "--option", "runs=20")
+    code, out, _ = ask(capsys, "canary-audit", *typed, *noise)
+    assert code == 0
+    assert "epsilon, at least" in out
+    assert "not refuted" in out
+
+
 def test_presets_are_settings_of_their_attacks():
     for preset in PRESETS.values():
         attack = build_attack(preset.attack, **preset.options)

@@ -52,6 +52,26 @@ def test_attacks_of_one_seed_are_not_counted_as_independent_models():
     assert vmf.values["accuracy"].seeds == 2
 
 
+def test_the_strongest_settings_of_an_attack_speak_for_it():
+    """One attack three times with other settings: their average is nobody's success."""
+    rows = []
+    for steps, ssim, auc in ((10, 0.1, 0.5), (100, 1.0, 0.6), (1000, 0.538, 0.9)):
+        for row in synthetic.comparison_rows(seeds=2, attacks=("dlg",)):
+            row["attack_options"] = {"images": 8, "options": {"steps": steps}}
+            if row["reconstruction"]:
+                row["reconstruction"]["ssim_mean"] = ssim
+                row["reconstruction"]["mse_mean"] = 1.0 - ssim + 0.02 * row["seed"]
+            if row["membership"]:
+                row["membership"]["auc"] = auc
+            rows.append(row)
+    for point in make_points(runs_of(rows)):
+        assert point.values["ssim"].mean == 1.0
+        assert point.attacks["dlg"]["ssim"].mean == 1.0
+        assert point.values["ssim"].seeds == 2
+        assert point.values["mse"].mean == pytest.approx(0.01), "seeds of one setting are averaged"
+        assert point.values.get("auc") is None or point.values["auc"].mean == 0.9
+
+
 def test_the_strongest_attack_speaks_for_a_point():
     rows = synthetic.comparison_rows(seeds=1, attacks=("dlg", "inverting-gradients"))
     for row in rows:

@@ -3,8 +3,8 @@
 import pytest
 import torch
 
+from recondite.attacks.scoring import scored
 from recondite.studies.checks import mistakes_of
-from recondite.studies.reconstruction import scored
 from recondite.studies.study import Study
 
 BASE = {
@@ -36,10 +36,10 @@ def test_a_study_on_part_of_the_records_checks_against_them():
 
 def test_batches_are_scored_matched_and_by_position():
     true = torch.rand(1, 3, 1, 16, 16, generator=torch.Generator().manual_seed(0))
-    body, _ = scored(true[:, [1, 2, 0]], true)
-    assert body["mse_mean"] == 0.0
-    assert body["ssim_mean"] == pytest.approx(1.0)
-    assert body["mse_placed_mean"] > 0.05
-    assert body["ssim_placed_mean"] < 0.5
+    scores, _ = scored(true[:, [1, 2, 0]], true)
+    assert scores.mse_mean == 0.0
+    assert scores.ssim_mean == pytest.approx(1.0)
+    assert scores.mse_placed_mean > 0.05
+    assert scores.ssim_placed_mean < 0.5
     single, _ = scored(true.transpose(0, 1), true.transpose(0, 1)[[1, 2, 0]])
-    assert single["mse_placed_mean"] == single["mse_mean"] > 0.05
+    assert single.mse_placed_mean == single.mse_mean > 0.05

@@ -9,7 +9,7 @@ from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from recondite.studies.attackers import family
+from recondite.studies.attackers import reads
 
 if TYPE_CHECKING:  # the list of files is there without the libraries of a comparison
     from recondite.studies.study import Study
@@ -176,9 +176,10 @@ def _ends(value: Any) -> Any:
 
 def _less(attack: Mapping[str, Any]) -> dict[str, Any]:
     out = {**attack, **{k: min(attack[k], most) for k, most in _ATTACK.items() if k in attack}}
-    if family(attack["name"]) == "gradient":
+    known = reads(attack["name"])
+    if "batch_size" in known:
         out["images"] = 1 if attack.get("batch_size", 1) > 1 else 2
-    if family(attack["name"]) == "membership":
+    if "records" in known:
         out["records"] = _ASKED
     return out
 

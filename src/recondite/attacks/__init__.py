@@ -1,5 +1,7 @@
 """What an attacker really rebuilds: gradient inversion, model inversion, membership inference."""
 
+from recondite.attacks.audit import CanaryAudit
+from recondite.attacks.base import Asked, Attack
 from recondite.attacks.gradient.adaptive import Adaptive
 from recondite.attacks.gradient.analytic import Analytic
 from recondite.attacks.gradient.base import GradientAttack, Reconstruction
@@ -14,6 +16,8 @@ from recondite.attacks.gradient.see_through import SeeThroughGradients
 from recondite.attacks.inversion import ModelInversion
 from recondite.attacks.knowledge import THREATS, Knowledge, ThreatModel
 from recondite.attacks.membership import Lira, Reference, Rmia, Threshold, WhiteBox
+from recondite.attacks.outcome import Claim, Outcome
+from recondite.attacks.victim import RecordSets, Victim
 
 __all__ = [
     "DLG",
@@ -21,7 +25,11 @@ __all__ = [
     "THREATS",
     "Adaptive",
     "Analytic",
+    "Asked",
+    "Attack",
     "Bounding",
+    "CanaryAudit",
+    "Claim",
     "GaussianPrior",
     "GradientAttack",
     "InvertingGradients",
@@ -30,12 +38,15 @@ __all__ = [
     "MeanImage",
     "ModelInversion",
     "MultiStep",
+    "Outcome",
     "Reconstruction",
+    "RecordSets",
     "Reference",
     "Rmia",
     "SeeThroughGradients",
     "ThreatModel",
     "Threshold",
+    "Victim",
     "WhiteBox",
     "infer_labels",
     "update",

@@ -9,13 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
 from recondite import _validate
+from recondite.attacks.base import Attack, Threat
 from recondite.attacks.gradient.base import Progress
 from recondite.attacks.knowledge import Knowledge
 from recondite.attacks.membership.signals import (
@@ -28,6 +29,10 @@ from recondite.attacks.membership.signals import (
     records_of,
 )
 from recondite.records import ImageSet
+
+if TYPE_CHECKING:
+    from recondite.attacks.outcome import Outcome
+    from recondite.attacks.victim import Victim
 
 __all__ = ["Inversion", "InversionScores", "ModelInversion", "class_centres"]
 
@@ -116,7 +121,7 @@ def class_centres(records: Records, labels: Tensor | Sequence[int]) -> Tensor:
 
 
 @dataclass(frozen=True)
-class ModelInversion:
+class ModelInversion(Attack):
     """Inverts all classes of a model in one batched computation.
 
     Each image has its own loss, and Adam acts on each pixel alone: the batch gives exactly what
@@ -133,10 +138,35 @@ class ModelInversion:
 
     name: ClassVar[str] = "model-inversion"
     needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.MODEL, Knowledge.PUBLIC_DATA})
+    threats: ClassVar[frozenset[Threat]] = frozenset({"model"})
 
     def __post_init__(self) -> None:
         _validate.at_least("iterations", self.iterations, 1)
         _validate.positive("learning_rate", self.learning_rate)
+
+    def _evaluate(self, victim: Victim) -> Outcome:
+        """Each class's typical image from the trained model, against its training records' mean."""
+        from recondite.attacks.outcome import Outcome, Rebuilt
+        from recondite.attacks.scoring import scored
+
+        records = victim.records
+        found = self.invert(victim.model, records.test, progress=victim.told(self.name))
+        centres = class_centres(records.training, found.labels)
+        pixels, originals = (records.test.pixels(x).clamp(0, 1) for x in (found.images, centres))
+        scores, gallery = scored(pixels[:, None], originals[:, None])
+        return Outcome(
+            rebuilt=Rebuilt(
+                scores,
+                images_from="means of the training records of each class",
+                matching_loss=tuple(float(value) for value in found.loss.flatten()),
+                figures={"mse_start": found.score(records.training).start},
+            ),
+            # The mean of a small class is close to its records.
+            gallery=gallery if victim.shown else None,
+            iterations=found.iterations,
+            interrupted=found.interrupted,
+            seconds=found.seconds,
+        )
 
     def invert(
         self,

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor
 
+from recondite.attacks.base import Asked, Attack, Available, DefenceFacts, Threat
 from recondite.attacks.knowledge import Knowledge
+
+if TYPE_CHECKING:
+    from recondite.attacks.outcome import Outcome
+    from recondite.attacks.victim import Victim
 
 __all__ = ["Looking"]
 
 
 @dataclass(frozen=True)
-class Looking:
+class Looking(Attack):
     """The picture that a defence on records lets through, cut to possible pixels, is the guess.
 
     The least that the holder of noisy records can do, as the pictures of Tan et al. (2024) show it.
@@ -28,6 +33,9 @@ class Looking:
 
     name: ClassVar[str] = "looking"
     needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.NOISY_RECORDS})
+    threats: ClassVar[frozenset[Threat]] = frozenset({"training"})
+    reads: ClassVar[tuple[str, ...]] = ("images", "threat")
+    wants: ClassVar[str] = "a defence on records: add a channel or compression"
     paper: ClassVar[str] = "Tan et al., Defending against data reconstruction attacks (2024)"
 
     region: Mapping[str, Sequence[int]] | None = None
@@ -41,6 +49,54 @@ class Looking:
         for pair in self.region.values():
             if not _is_span(pair):
                 raise ValueError(f"{wanted}, whole numbers from 0, got {self.region!r}")
+
+    @classmethod
+    def applies(cls, defence: DefenceFacts) -> bool:
+        """Records can be looked at where a defence is on them."""
+        return defence.on_records
+
+    def trains(self, asked: Asked) -> bool:
+        """No model takes part."""
+        del asked
+        return False
+
+    def misfits(self, asked: Asked, there: Available) -> Iterator[tuple[str, str]]:
+        """Whether there are as many images, and the region lies within them."""
+        if asked.images > there.test_records:
+            most = f"{there.test_records}, the held-out records"
+            yield "images", f"must be at most {most}, got {asked.images}"
+        try:
+            self.inside(there.shape)
+        except ValueError as error:
+            yield "region", str(error).removeprefix("region ")
+
+    def _evaluate(self, victim: Victim) -> Outcome:
+        """Scores held-out records as the defence would hand them to a training, once each.
+
+        ``mse_uncut_mean`` is the error of the released numbers, the noise's own power; all other
+        scores are of the image, its pixels cut to [0, 1].
+        """
+        from recondite.attacks.claims import identification_claims
+        from recondite.attacks.outcome import Outcome, Rebuilt
+        from recondite.attacks.scoring import picked, scored
+
+        test = victim.records.test
+        chosen = test.subset(picked(test, victim.asked.images, victim.seed))
+        released = test.pixels(victim.defence.seen(chosen.images.unsqueeze(1)))
+        originals, pixels = chosen.pixels(), released.clamp(0, 1)
+        scores, gallery = scored(pixels, originals.unsqueeze(1))
+        error = (released.squeeze(1) - originals).square()
+        inside = self.inside(test.shape)
+        figures = {
+            "mse_uncut_mean": float(error.mean()),
+            "mse_uncut_inside": None if inside is None else float(error[:, inside].mean()),
+            "mse_uncut_outside": None if inside is None else float(error[:, ~inside].mean()),
+        }
+        rebuilt = Rebuilt(
+            scores, images_from="held-out records", batch_size=1, victim=None, figures=figures
+        )
+        claims = identification_claims(victim, victim.model, pixels, chosen, 1, told=False)
+        return Outcome(rebuilt=rebuilt, gallery=gallery, claims=claims)
 
     def inside(self, shape: Sequence[int]) -> Tensor | None:
         """Which pixels of (c, h, w) are in the region; None without one.

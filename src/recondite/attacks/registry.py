@@ -1,11 +1,20 @@
-"""Attacks by name, for commands and study files."""
+"""Attacks by name: ours, and those that other packages register.
+
+A package adds its own through the entry-point group ``recondite.attacks``, whose members are
+subclasses of :class:`~recondite.attacks.base.Attack`; commands, studies and reports then know it.
+"""
 
 from __future__ import annotations
 
-import dataclasses
 import difflib
+import warnings
+from collections.abc import Collection
+from functools import lru_cache
+from importlib.metadata import entry_points
 from typing import Any
 
+from recondite.attacks.audit import CanaryAudit
+from recondite.attacks.base import THREATENED, Attack, asked_fields
 from recondite.attacks.gradient.adaptive import Adaptive
 from recondite.attacks.gradient.analytic import Analytic
 from recondite.attacks.gradient.base import GradientAttack
@@ -14,32 +23,80 @@ from recondite.attacks.gradient.inverting import InvertingGradients
 from recondite.attacks.gradient.mean_image import MeanImage
 from recondite.attacks.gradient.multi_step import MultiStep
 from recondite.attacks.gradient.see_through import SeeThroughGradients
+from recondite.attacks.inversion import ModelInversion
+from recondite.attacks.looking import Looking
+from recondite.attacks.membership import Lira, Reference, Rmia, Threshold, WhiteBox
 
-__all__ = ["GRADIENT", "build", "classes", "names"]
+__all__ = ["GROUP", "attack_named", "build", "built_in", "classes", "gradient_attacks", "names"]
 
-GRADIENT: dict[str, type[GradientAttack]] = {
-    attack.name: attack
-    for attack in (
-        DLG,
-        IDLG,
-        InvertingGradients,
-        SeeThroughGradients,
-        Analytic,
-        MeanImage,
-        MultiStep,
-        Adaptive,
-    )
-}
+GROUP = "recondite.attacks"
+
+_OWN: tuple[type[Attack], ...] = (
+    DLG,
+    IDLG,
+    InvertingGradients,
+    SeeThroughGradients,
+    Analytic,
+    MeanImage,
+    MultiStep,
+    Adaptive,
+    ModelInversion,
+    Looking,
+    Threshold,
+    Reference,
+    Lira,
+    Rmia,
+    WhiteBox,
+    CanaryAudit,
+)
+_TAKEN = ("none", "list")  # a row without an attack, and a word of the command
 
 
-def classes() -> dict[str, type[Any]]:
-    """Every attack, by name."""
-    from recondite.attacks.inversion import ModelInversion
-    from recondite.attacks.looking import Looking
-    from recondite.attacks.membership import ATTACKS
+def built_in() -> dict[str, type[Attack]]:
+    """Our own."""
+    return {kind.name: kind for kind in _OWN}
 
-    others = {kind.name: kind for kind in (ModelInversion, Looking)}
-    return {**GRADIENT, **others, **ATTACKS}
+
+@lru_cache(maxsize=1)
+def classes() -> dict[str, type[Attack]]:
+    """Every attack by its name; a registered one cannot replace one of ours. Read once."""
+    found = built_in()
+    for entry in entry_points(group=GROUP):
+        try:
+            kind = entry.load()
+            _check(kind, found)
+        except Exception as error:  # whatever it is: one broken package must not take others away
+            warnings.warn(f"attack {entry.name} could not be loaded: {error}", stacklevel=2)
+        else:
+            found[kind.name] = kind
+    return found
+
+
+def _check(kind: Any, known: Collection[str]) -> None:
+    if not (isinstance(kind, type) and issubclass(kind, Attack)):
+        raise TypeError("it is no subclass of recondite.attacks.Attack")
+    params = getattr(kind, "__dataclass_params__", None)
+    if params is None or not params.frozen:
+        raise TypeError("it must be a dataclass(frozen=True) of its settings")
+    for part in ("name", "needs", "threats"):
+        if not getattr(kind, part, None):
+            raise ValueError(f"it has no {part}")
+    if kind.name in (*known, *_TAKEN):
+        raise ValueError(f"its name {kind.name} is taken")
+    wrong = [word for word in kind.threats if word not in THREATENED]
+    if wrong:
+        raise ValueError(f"its threats must be of {', '.join(THREATENED)}, got {wrong[0]!r}")
+    unread = [key for key in kind.reads if key not in asked_fields()]
+    if unread:
+        raise ValueError(f"it reads {unread[0]!r}, which no study has")
+    twice = sorted({"name", *kind.reads}.intersection(kind.setting_names()))
+    if twice:
+        raise ValueError(f"its setting {twice[0]} is a study's key that it reads")
+
+
+def gradient_attacks() -> dict[str, type[GradientAttack]]:
+    """Those that gradients from a file can be given to."""
+    return {name: kind for name, kind in classes().items() if issubclass(kind, GradientAttack)}
 
 
 def names() -> tuple[str, ...]:
@@ -47,22 +104,32 @@ def names() -> tuple[str, ...]:
     return tuple(classes())
 
 
-def build(name: str, **options: Any) -> Any:
-    """The attack of this name with these settings.
+def attack_named(name: str) -> type[Attack]:
+    """The attack of this name.
 
-    Args:
-      name: Its name.
-      options: Fields of its class; a mistake names the nearest valid one.
+    Raises:
+      ValueError: In one line, with the nearest name, where there is none.
     """
     known = classes()
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1)
         hint = f": did you mean {near[0]}?" if near else f": choose one of {', '.join(known)}"
         raise ValueError(f"attack {name!r} is not known{hint}")
-    fields = {field.name for field in dataclasses.fields(known[name])}
+    return known[name]
+
+
+def build(name: str, **options: Any) -> Attack:
+    """The attack of this name with these settings.
+
+    Args:
+      name: Its name.
+      options: Fields of its class; a mistake names the nearest valid one.
+    """
+    kind = attack_named(name)
+    fields = kind.setting_names()
     for option in options:
         if option not in fields:
             near = difflib.get_close_matches(option, fields, n=1)
             hint = f": did you mean {near[0]}?" if near else f": it has {', '.join(sorted(fields))}"
             raise ValueError(f"{option} is not a setting of attack {name}{hint}")
-    return known[name](**options)
+    return kind(**options)

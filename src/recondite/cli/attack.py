@@ -178,10 +178,10 @@ def attack(
 
 
 def _fields(name: str, typed: dict[str, Any]) -> dict[str, Any]:
-    """Those of a victim's settings that the attack's family reads."""
-    from recondite.studies.attackers import FIELDS, family
+    """Those of a study's keys that the attack reads."""
+    from recondite.studies.attackers import reads
 
-    return {k: v for k, v in typed.items() if k in FIELDS[family(name)] and v is not None}
+    return {k: v for k, v in typed.items() if k in reads(name) and v is not None}
 
 
 def _options(
@@ -253,10 +253,14 @@ def _list() -> None:
     from recondite.attacks.registry import classes
 
     rows = [
-        [name, ", ".join(sorted(item.value for item in kind.needs))]
+        [
+            name,
+            ", ".join(sorted(kind.threats)),
+            ", ".join(sorted(item.value for item in kind.needs)),
+        ]
         for name, kind in classes().items()
     ]
-    print_table("Attacks", ["name", "must know"], rows)
+    print_table("Attacks", ["name", "threatens", "must know"], rows)
     found = [
         [name, item.attack, item.paper, "; ".join(item.assumptions) or "–"]
         for name, item in PRESETS.items()
@@ -319,6 +323,16 @@ def _show(name: str, model: str, record: dict[str, Any], out: Path | None) -> No
             agreed = found["agreement"][index] if found["agreement"] else None
             note = "" if agreed is None else f"attempts agree to {agreed:.3g} a pixel"
             rows.append([f"matching loss, victim {index + 1}", f"{loss:.3e}", note])
+    for claim in [] if found or members else record.get("claims", ()):  # all that it found
+        promised = format_bound(claim["claim"], direction="upper")
+        verdict = "refuted" if claim["violated"] else "not refuted"
+        rows.append(
+            [
+                f"{claim['notion']}, at least",
+                format_bound(claim["lower"], direction="lower"),
+                f"{claim['how']}, {claim['about']}; claimed at most {promised}: {verdict}",
+            ]
+        )
     notes = list(record["notes"])
     if found is not None:
         notes.append(f"{found['images']} images, {found['iterations']} iterations")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import copy
-import dataclasses
 import logging
 import os
 import queue
@@ -132,7 +131,7 @@ class Auditor:
             "local_batch_size": self.batch_size,
         }
         kind = registry.classes().get(name)
-        known = {field.name for field in dataclasses.fields(kind)} if kind is not None else set()
+        known = () if kind is None else kind.setting_names()
         return registry.build(name, **{k: v for k, v in wanted.items() if k in known})
 
     @property

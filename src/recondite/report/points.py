@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -44,8 +45,8 @@ class Point:
       label: Its name with its parameter.
       value: Its parameter, to order a curve by.
       seeds: How many seeds it was run with.
-      values: Measured quantities, each by the attack that was strongest in it.
-      attacks: Measured quantities by attack.
+      values: Measured quantities, each by the attack and settings that were strongest in it.
+      attacks: Measured quantities by attack, each at its strongest settings.
       notions: Upper bounds; None where a notion is not defined.
       reasons: Why a notion is not defined.
       delta: δ of its ε.
@@ -129,7 +130,7 @@ def _place(value: float | None) -> float:
 def _point(index: int, run: int, rows: list[Row]) -> Point:
     defence, label, value = _group(rows[0])
     attacks = _by_attack(rows)
-    values = _strongest(attacks)
+    values = _strongest(attacks.values())
     latest = _latest(rows)
     accuracy = estimate(
         _by_seed(latest, lambda row: number(section(row, "utility").get("test_accuracy")))
@@ -180,11 +181,17 @@ def _by_seed(rows: list[Row], get: Any) -> list[float]:
 
 
 def _by_attack(rows: list[Row]) -> dict[str, Values]:
-    attacks: dict[str, list[Row]] = {}
+    """What each attack got at its strongest settings; only seeds of one setting are averaged."""
+    attacks: dict[str, dict[str, list[Row]]] = {}
     for row in rows:
         if row.get("reconstruction") or row.get("membership"):
-            attacks.setdefault(str(row.get("attack") or "attack"), []).append(row)
-    return {name: _measures(name, of_attack) for name, of_attack in attacks.items()}
+            settings = json.dumps(row.get("attack_options"), sort_keys=True)
+            same = attacks.setdefault(str(row.get("attack") or "attack"), {})
+            same.setdefault(settings, []).append(row)
+    return {
+        name: _strongest(_measures(name, of_setting) for of_setting in settings.values())
+        for name, settings in attacks.items()
+    }
 
 
 def _measures(attack: str, rows: list[Row]) -> Values:
@@ -219,11 +226,11 @@ def _measures(attack: str, rows: list[Row]) -> Values:
     return {key: value for key, value in out.items() if value is not None}
 
 
-def _strongest(attacks: dict[str, Values]) -> Values:
-    """Each quantity by the attack that got furthest in it: the reader fears the best of them."""
-    out: Values = {}
+def _strongest(found: Iterable[Values]) -> Values:
+    """Each quantity by whoever got furthest in it: the reader fears the best of them."""
+    measured, out = list(found), Values()
     for key, sign in (("mse", -1), ("psnr", 1), ("ssim", 1), ("ssim_worst", 1), ("auc", 1)):
-        found = [values[key] for values in attacks.values() if key in values]
-        if found:
-            out[key] = max(found, key=lambda item: sign * item.mean)
+        each = [values[key] for values in measured if key in values]
+        if each:
+            out[key] = max(each, key=lambda item: sign * item.mean)
     return out

@@ -1,35 +1,26 @@
-"""Attacks by name: which family they are of, what they are told, and whether they apply."""
+"""Attacks as a study names them: with its own keys, and behind its defences."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from recondite.studies.defences import kinds
 
-__all__ = ["ADAPTIVE", "AUDIT", "FIELDS", "LOOKING", "applies", "build", "family", "names"]
+if TYPE_CHECKING:
+    from recondite.attacks.base import Asked, Attack
 
-AUDIT, ADAPTIVE, LOOKING = "canary-audit", "adaptive", "looking"
-# These attack what a federation sends, which a comparison of trainings has not got.
-_ELSEWHERE = ("multi-step",)
-# Keys of a study's attack that each family reads; all else are the attack's own options.
-FIELDS: dict[str, tuple[str, ...]] = {
-    "gradient": ("images", "batch_size", "victim", "labels", "threat"),
-    "membership": ("records", "threat"),
-    "inversion": ("threat",),
-    "looking": ("images", "threat"),
-    "audit": (),
-}
-AUDIT_OPTIONS = ("runs", "steps", "delta", "confidence")
+__all__ = ["applies", "asked", "build", "names", "own_settings", "reads"]
 
 
 def names() -> tuple[str, ...]:
-    """Every attack that a study can name."""
-    from recondite.attacks import registry  # imports torch
+    """Every attack that a study can name: those that need no more than its victims offer."""
+    from recondite.attacks.registry import classes  # imports torch
+    from recondite.attacks.victim import Victim
 
-    return (*(name for name in registry.names() if name not in _ELSEWHERE), AUDIT)
+    return tuple(name for name, kind in classes().items() if kind.needs <= Victim.offers)
 
 
-def build(name: str, options: dict[str, Any]) -> Any:
+def build(name: str, options: dict[str, Any]) -> Attack:
     """The attack, its options checked."""
     from recondite.attacks import registry
 
@@ -37,26 +28,42 @@ def build(name: str, options: dict[str, Any]) -> Any:
     return registry.build(name, **plain)
 
 
-def family(name: str) -> str:
-    """gradient, membership, inversion, looking or audit."""
-    if name == AUDIT:
-        return "audit"
-    if name == LOOKING:
-        return "looking"
-    if name == "model-inversion":
-        return "inversion"
-    return "membership" if name.startswith("membership") else "gradient"
+def reads(name: str) -> tuple[str, ...]:
+    """The study's keys that it reads; all others are the attack's own options."""
+    from recondite.attacks.registry import attack_named
+
+    return attack_named(name).reads
+
+
+def own_settings(name: str) -> frozenset[str]:
+    """An attack's own settings that are called like a study's key which it does not read."""
+    from recondite.attacks.base import asked_fields
+    from recondite.attacks.registry import classes
+
+    kind = classes().get(name)
+    if kind is None:
+        return frozenset()
+    return frozenset(asked_fields()).intersection(kind.setting_names()).difference(kind.reads)
+
+
+def asked(attack: dict[str, Any]) -> Asked:
+    """What a configured attack is asked."""
+    from recondite.attacks.base import Asked, asked_fields
+
+    return Asked(**{key: attack[key] for key in asked_fields() if key in attack})
 
 
 def applies(name: str, defence: str, *, first: bool) -> bool:
-    """Whether there is anything to attack.
+    """Whether there is anything to attack behind a defence; ``first``: at the first seed."""
+    from recondite.attacks.base import DefenceFacts
+    from recondite.attacks.registry import attack_named
 
-    A claim about noise on gradients is audited once, at one seed; records can be looked at where a
-    defence is on them.
-    """
-    if name not in (AUDIT, LOOKING):
-        return True
     kind = kinds()[defence]
-    if name == LOOKING:
-        return kind.on_records
-    return first and kind.private and kind.channel is None
+    facts = DefenceFacts(
+        name=defence,
+        private=kind.private,
+        on_records=kind.on_records,
+        on_gradients=kind.channel is None,
+        first=first,
+    )
+    return attack_named(name).applies(facts)

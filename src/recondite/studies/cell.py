@@ -6,7 +6,7 @@ import json
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +14,13 @@ import torch
 from torch import nn
 
 from recondite._files import write_atomically
+from recondite.attacks.outcome import Outcome
+from recondite.attacks.victim import RecordSets, Victim
 from recondite.studies import attackers, rows
-from recondite.studies.audit import audit
 from recondite.studies.compression import NOTE, Compression, places_of
 from recondite.studies.defences import plan
-from recondite.studies.looking import look
-from recondite.studies.membership import infer_members
-from recondite.studies.reconstruction import invert_gradients, invert_model
 from recondite.studies.splits import pool
+from recondite.studies.victims import make_victim
 from recondite.training.plan import Plan
 from recondite.training.trainer import train
 
@@ -31,37 +30,19 @@ Emit = Callable[[dict[str, Any]], None]
 _PAUSE = 0.2  # seconds between two reports of progress
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Trained:
-    """A cell's model and everything an attack is given.
+    """A cell after its training.
 
     Attributes:
       task: The cell's task.
-      plan: How the model was trained.
-      model: The model, trained.
+      victim: What its attacks are given.
       record: The record of its training.
-      said: Reports progress: a stage, and how much of it is done.
     """
 
     task: dict[str, Any]
-    plan: Plan
-    model: nn.Module
+    victim: Victim
     record: dict[str, Any]
-    said: Callable[[str, float], None]
-
-    @property
-    def notions(self) -> dict[str, Any]:
-        """Every notion of the run."""
-        return rows.notions(self.task["defence"]["name"], self.record["privacy"])
-
-
-_FAMILIES: dict[str, Callable[[Trained, dict[str, Any]], dict[str, Any]]] = {
-    "gradient": invert_gradients,
-    "inversion": invert_model,
-    "looking": look,
-    "membership": infer_members,
-    "audit": audit,
-}
 
 
 def run_cell(task: dict[str, Any], emit: Emit) -> None:
@@ -97,19 +78,19 @@ def _attacked(
     task, started = trained.task, time.perf_counter()
     torch.manual_seed(task["seed"])
     try:
-        found: dict[str, Any] = {}
+        found = Outcome()
         if attack["name"] != "none":
-            found = _FAMILIES[attackers.family(attack["name"])](trained, attack)
+            made = attackers.build(attack["name"], attack["options"])
+            found = made.evaluate(replace(trained.victim, asked=attackers.asked(attack)))
     except Exception as error:  # one attack's failure leaves the other rows alone
         return {"type": "row", "row": rows.failed(task, key, attack, _reason(error), **known)}
-    gallery = found.pop("gallery", None)
-    if gallery is not None:
-        found["reconstruction"]["gallery"] = f"gallery/{key}.npz"
-    notes = [*known["notes"], *found.pop("notes", [])]
+    parts = found.to_dict(f"gallery/{key}.npz")
+    parts["notes"] = [*known["notes"], *parts["notes"]]
     spent = round(time.perf_counter() - started, 3)
     seconds = {**known["seconds"], "attack": spent}
-    made = rows.row(task, key, attack, **{**known, **found, "notes": notes, "seconds": seconds})
-    return {"type": "row", "row": made, "gallery": gallery}
+    made_row = rows.row(task, key, attack, **{**known, **parts, "seconds": seconds})
+    gallery = None if found.gallery is None else found.gallery.to_bytes()
+    return {"type": "row", "row": made_row, "gallery": gallery}
 
 
 def _known(trained: Trained) -> dict[str, Any]:
@@ -126,7 +107,7 @@ def _known(trained: Trained) -> dict[str, Any]:
         },
         "utility": {key: _finite(results[key]) for key in kept},
         "privacy": record["privacy"],
-        "notions": trained.notions,
+        "notions": rows.notions(trained.task["defence"]["name"], record["privacy"]),
         "seconds": record["cell_seconds"],
         "machine": record["machine"],
         "simulation": record["simulation"],
@@ -152,10 +133,19 @@ def _train(task: dict[str, Any], said: Callable[[str, float], None]) -> Trained:
     """Trains, or takes what a run that was killed after training has left."""
     planned = plan(task["common"], task["defence"], task["seed"])
     kept = None if task.get("work") is None else Path(task["work"]) / task["key"]
-    found = _resumed(kept, planned, task)
-    if found is not None:
-        return Trained(task, planned, *found, said)
     records = pool(planned, task)
+    model, record = _resumed(kept, planned, records) or _trained(task, planned, records, kept, said)
+    victim = make_victim(task, planned, model, records, record["privacy"], said)
+    return Trained(task, victim, record)
+
+
+def _trained(
+    task: dict[str, Any],
+    planned: Plan,
+    records: RecordSets,
+    kept: Path | None,
+    said: Callable[[str, float], None],
+) -> tuple[nn.Module, dict[str, Any]]:
     places, training = places_of(task["defence"]), records.training
     if places:
         compressed = Compression.fit(training, places)
@@ -177,29 +167,29 @@ def _train(task: dict[str, Any], said: Callable[[str, float], None]) -> Trained:
         plain["notes"] = [*plain["notes"], NOTE]
     plain["cell_seconds"] = {"train": spent, "account": round(max(whole - spent, 0.0), 3)}
     _keep(kept, plain, model)
-    return Trained(task, planned, _bare(planned, records.training, model), plain, said)
+    return _bare(planned, records, model), plain
 
 
-def _bare(planned: Plan, records: Any, model: nn.Module) -> nn.Module:
+def _bare(planned: Plan, records: RecordSets, model: nn.Module) -> nn.Module:
     """The network without what the engine put into it: attacks copy it, and change its copies."""
     from recondite.training.setup import build_model
 
-    own = build_model(planned, records)
+    own = build_model(planned, records.training)
     own.load_state_dict(model.state_dict())
     return own.eval()
 
 
 def _resumed(
-    kept: Path | None, planned: Plan, task: dict[str, Any]
+    kept: Path | None, planned: Plan, records: RecordSets
 ) -> tuple[nn.Module, dict[str, Any]] | None:
     from recondite.models import load_weights
-    from recondite.training.setup import build_model, load_records
+    from recondite.training.setup import build_model
 
     if kept is None or not (kept / "record.json").is_file():
         return None
     try:
         record = json.loads((kept / "record.json").read_text(encoding="utf-8"))
-        model = build_model(planned, load_records(planned, task.get("data_dir"))[0])
+        model = build_model(planned, records.training)
         return load_weights(model, kept / "weights.safetensors").eval(), record
     except (OSError, ValueError):
         return None  # train again: it gives the same

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Iterator
 from pathlib import Path
@@ -49,38 +48,17 @@ def _facts(study: Study, data_dir: str | None) -> Facts | Mistake:
 
 
 def _enough(study: Study, found: Facts) -> Iterator[Mistake]:
-    """Whether there are as many records as the attacks want."""
+    """Whether there is as much as the attacks want."""
+    from recondite.attacks.base import Available
+
+    there = Available(study.data, found.records, found.test_records, found.shape)
     for index, attack in enumerate(study.attacks):
-        family = attackers.family(attack.name)
-        wanted = attack.images * attack.batch_size
-        if family == "membership" and 2 * attack.records > found.records // 2:
-            yield Mistake(
-                ("attacks", index, "records"),
-                f"must be at most {found.records // 4} for {found.records} training records "
-                f"(twice as many take part in coin flips), got {attack.records}",
-            )
-        elif family == "looking":
-            yield from _looking(attack, ("attacks", index), found)
-        elif family == "gradient" and wanted > found.test_records:
-            yield Mistake(
-                ("attacks", index, "images"),
-                f"needs {wanted} held-out records: {study.data} has {found.test_records}",
-            )
-
-
-def _looking(attack: Attack, place: Place, found: Facts) -> Iterator[Mistake]:
-    """Whether there are as many pictures, and the region lies within them."""
-    if attack.images > found.test_records:
-        message = f"must be at most {found.test_records}, the held-out records, got {attack.images}"
-        yield Mistake((*place, "images"), message)
-    try:
-        made = attackers.build(attack.name, attack.options())
-    except (TypeError, ValueError):
-        return  # said of its options
-    try:
-        made.inside(found.shape)
-    except ValueError as error:
-        yield Mistake((*place, "region"), _one_line(str(error)).removeprefix("region "))
+        try:
+            made = attackers.build(attack.name, attack.options())
+        except (TypeError, ValueError):
+            continue  # said of its name or its options
+        for key, message in made.misfits(attack.asked(), there):
+            yield Mistake(("attacks", index, key), _one_line(message))
 
 
 def facts_of(study: Study, data_dir: str | None) -> Facts:
@@ -241,42 +219,39 @@ def _channel(settings: dict[str, Any], place: Place, found: Facts | None) -> Ite
 
 
 def _attacks(study: Study) -> Iterator[Mistake]:
+    from recondite.attacks.registry import attack_named
+
     known = attackers.names()
-    named = {d.name: kinds()[d.name].on_records for d in study.defences if d.name in kinds()}
+    named = [d.name for d in study.defences if d.name in kinds()]
     for index, attack in enumerate(study.attacks):
         place: Place = ("attacks", index)
         if attack.name not in known:
             yield Mistake((*place, "name"), f"is unknown: {nearest(attack.name, known)}")
             continue
-        if attack.name == attackers.LOOKING and named and not any(named.values()):
-            wanted = "needs a defence on records: add a channel or compression"
-            yield Mistake((*place, "name"), f"{attack.name} {wanted}, got {' and '.join(named)}")
+        wants = attack_named(attack.name).wants
+        behind = [attackers.applies(attack.name, name, first=True) for name in named]
+        if wants and named and not any(behind):
+            text = f"{attack.name} needs {wants}, got {' and '.join(dict.fromkeys(named))}"
+            yield Mistake((*place, "name"), text)
         yield from _options(attack, place)
 
 
 def _options(attack: Attack, place: Place) -> Iterator[Mistake]:
-    family = attackers.family(attack.name)
-    kept = attackers.FIELDS[family]
-    if family == "audit":
-        options: tuple[str, ...] = attackers.AUDIT_OPTIONS
-    else:
-        made = attackers.build(attack.name, {})
-        options = tuple(field.name for field in dataclasses.fields(made) if field.init)
-    general = [key for key in attack.model_fields_set if key not in (*kept, "name")]
+    from recondite.attacks.knowledge import threat
+    from recondite.attacks.registry import attack_named
+
+    kept, options = attackers.reads(attack.name), attack_named(attack.name).setting_names()
+    said = {*kept, *attack.options(), "name"}
+    general = [key for key in attack.model_fields_set if key not in said]
     extra = [key for key in attack.options() if key not in options]
     for key in (*(key for key in general if key in type(attack).model_fields), *extra):
         hint = nearest(key, [*options, *kept])
         yield Mistake((*place, key), f"is not an option of {attack.name}: {hint}")
-    if extra or family == "audit":
+    if extra:
         return
     try:
-        given = attack.options()
-        if attack.name == attackers.ADAPTIVE and given.pop("prior", "public") != "public":
-            yield Mistake((*place, "prior"), "must be public: fitted on other held-out records")
-        made = attackers.build(attack.name, given)
+        made = attackers.build(attack.name, attack.options())
         if attack.threat is not None:
-            from recondite.attacks.knowledge import threat
-
             threat(attack.threat).check(made)
     except (TypeError, ValueError) as error:
         yield Mistake(place, f"is refused: {_one_line(str(error))}")

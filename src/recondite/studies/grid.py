@@ -97,7 +97,7 @@ def _common(study: Study, facts: Facts) -> dict[str, Any]:
         "delta": study.delta,
         "training": study.training.given(),
         "coins": max(
-            (a.records for a in study.attacks if attackers.family(a.name) == "membership"),
+            (a.records for a in study.attacks if "records" in attackers.reads(a.name)),
             default=0,
         ),
     }
@@ -225,10 +225,9 @@ def _cell(
 
 
 def attack_config(attack: Attack) -> dict[str, Any]:
-    """Everything of an attack that its family reads, in plain types."""
-    kept = attackers.FIELDS[attackers.family(attack.name)]
+    """Everything of a study that an attack reads, in plain types."""
     return {
         "name": attack.name,
-        **{key: getattr(attack, key) for key in kept},
+        **{key: getattr(attack, key) for key in attackers.reads(attack.name)},
         "options": attack.options(),
     }

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import io
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,20 +17,22 @@ from recondite import _validate
 from recondite.attacks import registry
 from recondite.attacks.files import load_gradients
 from recondite.attacks.gradient.base import Progress
+from recondite.attacks.outcome import Gallery
+from recondite.attacks.victim import Accounted
 from recondite.models import count_parameters, resolve
 from recondite.studies import attackers, rows
-from recondite.studies.cell import Trained, run_cell
+from recondite.studies.cell import run_cell
 from recondite.studies.checks import facts_of, mistakes_of
 from recondite.studies.defences import plan
 from recondite.studies.facts import Facts
 from recondite.studies.grid import cells
-from recondite.studies.looking import look
 from recondite.studies.mistakes import from_pydantic
-from recondite.studies.reconstruction import invert_gradients
 from recondite.studies.source import Mistake, where
+from recondite.studies.splits import pool
 from recondite.studies.study import Study
+from recondite.studies.victims import make_victim
 from recondite.training.record import RunRecord, machine
-from recondite.training.setup import build_model, load_records
+from recondite.training.setup import build_model
 
 __all__ = ["Attacked", "attack_file", "attack_victim"]
 
@@ -80,8 +81,12 @@ def attack_victim(
         "data_facts": {"name": study.data, **_public(facts)},
         "model_facts": {"name": study.model, "parameters": facts.parameters},
     }
+    if not cell.attacks:
+        name, defence = study.attacks[0].name, study.defences[0].name
+        raise ValueError(f"attack {name} has nothing to attack behind defence {defence}")
     (key, attack), *_ = cell.attacks.items()
-    if attack.get("victim") == "untrained" or attackers.family(attack["name"]) == "looking":
+    made = attackers.build(attack["name"], attack["options"])
+    if not made.trains(attackers.asked(attack)):
         return _untrained(task, key, attack, said)
     events: list[dict[str, Any]] = []
 
@@ -95,7 +100,8 @@ def attack_victim(
     row = events[-1]["row"]
     if row["status"] == "failed":
         raise ValueError(row["reason"])
-    return _pictured(row, events[-1].get("gallery"))
+    gallery = events[-1].get("gallery")
+    return _pictured(row, None if gallery is None else Gallery.from_bytes(gallery))
 
 
 def _checked(settings: dict[str, Any], data_dir: str | None) -> Study:
@@ -125,22 +131,20 @@ def _public(facts: Facts) -> dict[str, Any]:
 
 def _untrained(task: dict[str, Any], key: str, attack: dict[str, Any], said: Said) -> Attacked:
     planned = plan(task["common"], task["defence"], task["seed"])
-    records, _ = load_records(planned, task["data_dir"])
-    model = build_model(planned, records).eval()
-    record: dict[str, Any] = {"privacy": None, "notes": []}
-    run = look if attack["name"] == attackers.LOOKING else invert_gradients
-    found = run(Trained(task, planned, model, record, said), attack)
-    gallery = found.pop("gallery")
-    found["claims"] = []  # no run was accounted for: one release alone has no ε of a run
-    row = rows.row(task, key, attack, **found, machine=machine())
-    return _pictured(row, gallery)
+    records = pool(planned, task)
+    model = build_model(planned, records.training).eval()
+    victim = make_victim(task, planned, model, records, None, said)
+    # No run was accounted for: one release alone has no ε of a run, and nothing is claimed of it.
+    victim = replace(victim, account=Accounted(), asked=attackers.asked(attack))
+    found = replace(attackers.build(attack["name"], attack["options"]).evaluate(victim), claims=())
+    row = rows.row(task, key, attack, **found.to_dict(), machine=machine())
+    return _pictured(row, found.gallery)
 
 
-def _pictured(row: dict[str, Any], gallery: bytes | None) -> Attacked:
+def _pictured(row: dict[str, Any], gallery: Gallery | None) -> Attacked:
     if gallery is None:
         return Attacked(row)
-    with np.load(io.BytesIO(gallery)) as held:
-        return Attacked(row, held["originals"], held["reconstructions"])
+    return Attacked(row, gallery.originals, gallery.reconstructions)
 
 
 def attack_file(
@@ -180,8 +184,9 @@ def attack_file(
       time_limit: Seconds.
       said: Told how much is done.
     """
-    if name not in registry.GRADIENT:
-        raise ValueError(f"gradients can only be given to {', '.join(registry.GRADIENT)}")
+    able = registry.gradient_attacks()
+    if name not in able:
+        raise ValueError(f"gradients can only be given to {', '.join(able)}")
     _validate.device(device)
     network = resolve(model, shape, classes, norm=norm, seed=seed, weights=weights)
     network = network.to(device).eval()
@@ -198,7 +203,7 @@ def attack_file(
     def progress(now: Progress) -> None:
         said(name, now.step / max(now.steps, 1))
 
-    found = registry.build(name, **options).reconstruct_many(
+    found = able[name](**options).reconstruct_many(
         network,
         nn.functional.cross_entropy,
         leaked,

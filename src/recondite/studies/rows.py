@@ -9,7 +9,7 @@ from recondite.notions import figures, json_ready
 from recondite.notions import notions as known
 from recondite.studies.defences import kinds, subject
 
-__all__ = ["SCHEMA_VERSION", "claim", "failed", "loose_delta", "notions", "row"]
+__all__ = ["SCHEMA_VERSION", "failed", "loose_delta", "notions", "row"]
 
 SCHEMA_VERSION = 1
 
@@ -107,13 +107,3 @@ def loose_delta(delta: float | None, records: int) -> list[str]:
 def _subject(defence: str) -> str:
     assert kinds()[defence].channel is None
     return subject(defence)
-
-
-def claim(
-    notion: str, upper: float | str | None, lower: float, how: str, **more: Any
-) -> dict[str, Any]:
-    """An upper bound beside what an attack showed; a claim below what was shown is violated."""
-    top = float("inf") if upper is None else float(upper)
-    body = {"notion": notion, "claim": top, "lower": lower, "how": how, **more}
-    plain: dict[str, Any] = json_ready({**body, "violated": bool(lower > top)})
-    return plain

@@ -2,39 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from recondite.records import ImageSet
+from recondite.attacks.victim import RecordSets
 from recondite.training.plan import Plan
 from recondite.training.setup import load_records
 
-__all__ = ["Pool", "pool"]
+__all__ = ["pool"]
 
 _COINS = 0x5EED  # apart from the seeds of victims and noise
 
 
-@dataclass(frozen=True)
-class Pool:
-    """What a cell trains on, and what its membership attacks ask about.
-
-    Attributes:
-      training: The training set: all records but those whose coin said "out".
-      test: Held-out records.
-      members: Records whose coin said "in"; None without a membership attack.
-      others: Records whose coin said "out".
-    """
-
-    training: ImageSet
-    test: ImageSet
-    members: ImageSet | None = None
-    others: ImageSet | None = None
-
-
-def pool(plan: Plan, task: dict[str, Any]) -> Pool:
+def pool(plan: Plan, task: dict[str, Any]) -> RecordSets:
     """The records of a cell.
 
     With a membership attack, twice as many records as it asks about are drawn, the same for every
@@ -44,16 +26,17 @@ def pool(plan: Plan, task: dict[str, Any]) -> Pool:
     records, test = load_records(plan, task.get("data_dir"))
     flipped = 2 * task["common"].get("coins", 0)
     if flipped == 0:
-        return Pool(records, test)
+        return RecordSets(records, test)
     generator = torch.Generator().manual_seed(_COINS + task["seed"])
     order = torch.randperm(len(records), generator=generator)
     inside = torch.rand(flipped, generator=generator) < 0.5
     asked = order[:flipped]
     kept = torch.ones(len(records), dtype=torch.bool)
     kept[asked[~inside]] = False
-    return Pool(
+    return RecordSets(
         training=records.subset(kept),
         test=test,
+        whole=records,
         members=records.subset(_some(asked[inside])),
         others=records.subset(_some(asked[~inside])),
     )

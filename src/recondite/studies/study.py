@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from recondite.notions import targets
 from recondite.studies import source as sources
 from recondite.studies.mistakes import from_pydantic
+
+if TYPE_CHECKING:
+    from recondite.attacks.base import Asked
 
 __all__ = ["Attack", "Defence", "Study", "Target", "Training", "read_study"]
 
@@ -129,8 +132,19 @@ class Attack(BaseModel):
     threat: str | None = None
 
     def options(self) -> dict[str, Any]:
-        """The attack's own keys."""
-        return dict(self.__pydantic_extra__ or {})
+        """The attack's own keys; one of these above that it does not read may be its own too."""
+        from recondite.studies.attackers import own_settings
+
+        given = self.model_fields_set & own_settings(self.name)
+        return {**(self.__pydantic_extra__ or {}), **{key: getattr(self, key) for key in given}}
+
+    def asked(self) -> Asked:
+        """The study's keys, as the attack reads them."""
+        from recondite.attacks.base import Asked
+
+        return Asked(
+            **{key: getattr(self, key) for key in type(self).model_fields if key != "name"}
+        )
 
 
 class Study(_Part):

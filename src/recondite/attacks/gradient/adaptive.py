@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -19,6 +19,9 @@ from recondite.attacks.gradient.matcher import Matcher
 from recondite.attacks.gradient.priors import GaussianPrior, total_variation
 from recondite.attacks.gradient.victims import Victims
 from recondite.attacks.knowledge import Knowledge
+
+if TYPE_CHECKING:
+    from recondite.attacks.victim import Victim
 
 __all__ = ["Adaptive"]
 
@@ -41,7 +44,8 @@ class Adaptive(GradientAttack):
       per_record: Whether it wants each record's gradient, (…, batch, p), instead of the average
         (noise on every record).
       bounding: How the victim bounded each record's gradient.
-      prior: Fitted on public images; None for smoothness and the box alone.
+      prior: Fitted on public images; ``"public"`` to fit it on those that come with a victim;
+        None for smoothness and the box alone.
       steps: Iterations.
       restarts: Attempts a victim.
       learning_rate: Of Adam: in units of the prior's coefficients, or of pixels.
@@ -60,7 +64,7 @@ class Adaptive(GradientAttack):
     log_likelihood: LogLikelihood | None = None
     per_record: bool = False
     bounding: Bounding = field(default_factory=Bounding)
-    prior: GaussianPrior | None = None
+    prior: GaussianPrior | Literal["public"] | None = None
     steps: int = 1000
     restarts: int = 1
     learning_rate: float = 0.05
@@ -73,6 +77,23 @@ class Adaptive(GradientAttack):
         _validate.positive("learning_rate", self.learning_rate)
         _validate.non_negative("total_variation", self.total_variation)
         _validate.non_negative("smoothness", self.smoothness)
+        if not (self.prior in (None, "public") or isinstance(self.prior, GaussianPrior)):
+            raise ValueError("prior must be public: fitted on other held-out records")
+
+    def informed(self, victim: Victim, model: nn.Module, public: Tensor) -> Adaptive:
+        """Handed the defence's own bounding and likelihood, and a prior where it wants one."""
+        defence = victim.defence
+        law = victim.observed(model, victim.asked.batch_size)
+        return replace(
+            self,
+            bounding=Bounding(
+                {"flat": "clip", "scale": "scale"}.get(defence.clipping, "none"),
+                defence.max_grad_norm,
+            ),
+            prior=GaussianPrior.fit(public) if self.prior == "public" else self.prior,
+            log_likelihood=self.log_likelihood if law is None else law.log_likelihood,
+            per_record=self.per_record if law is None else law.per_record,
+        )
 
     def reconstruct_rounds(
         self,
@@ -135,6 +156,8 @@ class Adaptive(GradientAttack):
         attempts = Attempts.begin(first, self.restarts, "normal")
         matchers = [Matcher(one, self.restarts, self.bounding) for one in rounds]
         prior = self.prior
+        if prior == "public":
+            raise ValueError("prior public needs a victim's public images: give a GaussianPrior")
         if prior is not None and prior.shape != first.shape:
             raise ValueError(f"prior is of images {prior.shape}, not {first.shape}: fit another")
         labels = attempts.labels

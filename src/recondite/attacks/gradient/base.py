@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
 from recondite import _validate
+from recondite.attacks.base import Asked, Attack, Available, Threat
 from recondite.attacks.gradient.victims import Victims
 from recondite.attacks.knowledge import Knowledge
+
+if TYPE_CHECKING:
+    from recondite.attacks.outcome import Outcome
+    from recondite.attacks.victim import Victim
 
 __all__ = ["GradientAttack", "Progress", "Reconstruction"]
 
@@ -73,18 +78,106 @@ class Reconstruction:
         )
 
 
-class GradientAttack(ABC):
+class GradientAttack(Attack):
     """Rebuilds records from a gradient, as a frozen dataclass of its settings.
 
+    A subclass writes ``_attack``; :meth:`evaluate` hands it the gradients that a victim's defence
+    lets out, and scores what comes back.
+
     Attributes:
-      name: Its name in commands.
-      needs: What the attacker must know.
       paper: Where it was published.
+      restarts: Attempts a victim.
     """
 
-    name: ClassVar[str]
     needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.MODEL, Knowledge.GRADIENTS})
+    threats: ClassVar[frozenset[Threat]] = frozenset({"update"})
+    reads: ClassVar[tuple[str, ...]] = ("images", "batch_size", "victim", "labels", "threat")
     paper: ClassVar[str]
+    restarts: int = 1
+
+    def trains(self, asked: Asked) -> bool:
+        """Only where the gradients of the trained model are asked for."""
+        return asked.victim == "trained"
+
+    def misfits(self, asked: Asked, there: Available) -> Iterator[tuple[str, str]]:
+        """Held-out records are attacked: there must be as many."""
+        wanted = asked.images * asked.batch_size
+        if wanted > there.test_records:
+            has = f"{there.data} has {there.test_records}"
+            yield "images", f"needs {wanted} held-out records: {has}"
+
+    def informed(self, victim: Victim, model: nn.Module, public: Tensor) -> GradientAttack:
+        """The attack with what it knows of this victim; most know nothing but the gradient.
+
+        Args:
+          victim: The victim.
+          model: Whose gradients leak.
+          public: Images of the same kind that are not attacked.
+        """
+        del victim, model, public
+        return self
+
+    @staticmethod
+    def originals(images: Tensor) -> Tensor:
+        """What the result is compared with, (victims, batch, c, h, w): the records themselves."""
+        return images
+
+    def _evaluate(self, victim: Victim) -> Outcome:
+        """Attacks what one step on held-out records releases.
+
+        They never were in the training set: the gradient is what a client would send for them.
+        """
+        from recondite.attacks import scoring
+        from recondite.attacks.claims import identification_claims
+        from recondite.attacks.outcome import Outcome, Rebuilt
+
+        asked, test = victim.asked, victim.records.test
+        picked = scoring.picked(test, asked.images * asked.batch_size, victim.seed)
+        chosen = test.subset(picked)
+        images = chosen.images.reshape(asked.images, asked.batch_size, *test.shape)
+        labels = chosen.labels.reshape(asked.images, asked.batch_size)
+        model = victim.target()
+        leaked = victim.leak(model, images, labels)
+        others = torch.ones(len(test), dtype=torch.bool)
+        others[picked] = False
+        low, high = scoring.bounds_of(test)
+        found = self.informed(victim, model, test.images[others]).reconstruct_many(
+            model,
+            nn.functional.cross_entropy,
+            leaked,
+            shape=test.shape,
+            batch_size=asked.batch_size,
+            labels=labels if asked.labels else None,
+            bounds=(low.to(images), high.to(images)),
+            seed=victim.seed,
+            progress=victim.told(self.name),
+        )
+        if not torch.isfinite(found.images).all():
+            raise ValueError(
+                "the attack diverged: its images are not finite (lower its learning rate)"
+            )
+        true = self.originals(images)
+        pixels, originals = (test.pixels(x).clamp(0, 1) for x in (found.images, true))
+        scores, gallery = scoring.scored(pixels, originals)
+        return Outcome(
+            rebuilt=Rebuilt(
+                scores,
+                images_from="held-out records",
+                matching_loss=tuple(float(value) for value in found.loss.flatten()),
+                labels_right=None if asked.labels else scoring.labels_found(found.labels, labels),
+                restarts=self.restarts,
+                batch_size=asked.batch_size,
+                victim=asked.victim,
+            ),
+            gallery=gallery,
+            claims=identification_claims(
+                victim, model, pixels, chosen, asked.batch_size, told=asked.labels
+            ),
+            notes=found.notes,
+            iterations=found.steps,
+            interrupted=found.interrupted,
+            seconds=found.seconds,
+        )
 
     def reconstruct(
         self,

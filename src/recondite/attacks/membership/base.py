@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import secrets
 import time
-from abc import ABC, abstractmethod
-from collections.abc import Callable
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 import torch
@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from recondite import _validate
+from recondite.attacks.base import Asked, Attack, Available, Threat
 from recondite.attacks.gradient.base import Progress
-from recondite.attacks.knowledge import Knowledge
 from recondite.attacks.membership.recipe import Recipe
 from recondite.attacks.membership.references import References, Trainer, train_references
 from recondite.attacks.membership.result import GIVEN, INCLUSIONS, MembershipResult
@@ -31,7 +31,14 @@ from recondite.attacks.membership.signals import (
     records_of,
 )
 
+if TYPE_CHECKING:
+    from recondite.attacks.outcome import Claim, Outcome
+    from recondite.attacks.victim import Victim
+
 __all__ = ["Case", "Judgement", "MembershipAttack"]
+
+_CONFIDENCE = 0.999
+_ADD_OR_REMOVE = "add-or-remove-one"
 
 
 @dataclass(frozen=True)
@@ -128,11 +135,62 @@ class Case:
 
 
 @dataclass(frozen=True)
-class MembershipAttack(ABC):
-    """Tells members of a training set from other records."""
+class MembershipAttack(Attack):
+    """Tells members of a training set from other records.
 
-    name: ClassVar[str]
-    needs: ClassVar[frozenset[Knowledge]]
+    A subclass writes ``judge``; :meth:`evaluate` asks it about the records of a victim that fair
+    coins put into its training set or left out.
+    """
+
+    threats: ClassVar[frozenset[Threat]] = frozenset({"model"})
+    reads: ClassVar[tuple[str, ...]] = ("records", "threat")
+
+    def misfits(self, asked: Asked, there: Available) -> Iterator[tuple[str, str]]:
+        """Coins are flipped for at most half of the training records."""
+        if 2 * asked.records > there.records // 2:
+            yield (
+                "records",
+                f"must be at most {there.records // 4} for {there.records} training records "
+                f"(twice as many take part in coin flips), got {asked.records}",
+            )
+
+    def _evaluate(self, victim: Victim) -> Outcome:
+        """Records were in or out of the training set by fair coins: what it says of ε is a bound.
+
+        Reference models are trained on the held-out records, as the model was but without a
+        defence.
+        """
+        from recondite.attacks.outcome import Membership, Outcome
+
+        records = victim.records
+        if records.members is None or records.others is None:
+            raise ValueError(
+                f"attack {self.name} needs records that coins put into the training set or left "
+                "out, which this victim has not"
+            )
+        result = self.infer(
+            victim.model,
+            records.members,
+            records.others,
+            make_model=victim.fresh,
+            population=records.test,
+            recipe=victim.recipe,
+            inclusion="coin",
+            seed=victim.seed,
+            progress=victim.told(self.name),
+        )
+        delta = float(victim.account.delta or 1.0 / len(records.training))
+        members, others = result.scores_members.size, result.scores_nonmembers.size
+        coins = f"{members} of {members + others} records were put into"
+        return Outcome(
+            membership=Membership(result, delta, _CONFIDENCE),
+            claims=_claims(victim, result, delta),
+            notes=(
+                *result.notes,
+                f"{coins} the training set by fair coins, for the membership attack",
+            ),
+            seconds=result.seconds,
+        )
 
     @abstractmethod
     def judge(self, case: Case) -> Judgement:
@@ -214,3 +272,28 @@ class MembershipAttack(ABC):
             seconds=time.perf_counter() - start,
             notes=found.notes,
         )
+
+
+def _claims(victim: Victim, result: MembershipResult, delta: float) -> tuple[Claim, ...]:
+    """ε of the run beside the attack's bound, where both compare the same data sets."""
+    from recondite.attacks.outcome import Claim
+
+    # The attack speaks of a record, label included; a channel's ε leaves labels out.
+    relation = victim.account.neighbouring
+    if relation is not None and (victim.defence.noisy_records or relation != _ADD_OR_REMOVE):
+        return ()
+    lower = result.epsilon_lower(delta, _CONFIDENCE)
+    if not lower.holds:
+        return ()
+    promised = victim.account.epsilon
+    return (
+        Claim(
+            "epsilon",
+            float("inf") if promised is None else promised,
+            lower.epsilon,
+            "membership attack",
+            "the run",
+            lower.confidence,
+            lower.delta,
+        ),
+    )

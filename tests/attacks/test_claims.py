@@ -1,7 +1,6 @@
 """Lower bounds from identification: exact where they can be, and claims beside them."""
 
 import math
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,14 +10,15 @@ from hypothesis import strategies as st
 from scipy.stats import binomtest
 
 import recondite as rc
-from recondite.leakage.discrete import DiscreteChannel
-from recondite.records import ImageSet
-from recondite.studies.identify import (
+from recondite.attacks.claims import (
     capacity_lower,
     identification_claims,
     information_lower,
     success_lower,
 )
+from recondite.attacks.victim import Defended, RecordSets, Victim
+from recondite.leakage.discrete import DiscreteChannel
+from recondite.records import ImageSet
 
 
 def test_identification_bounds_are_below_what_is_true():
@@ -58,16 +58,15 @@ PEOPLE = ImageSet(
 
 def claims(right=32, *, told=False, size=1, kappa=5.0, **plan):
     """What is claimed of a run after 32 victims of whom so many were rebuilt."""
-    settings = {"channel": None, "clipping": "flat", "max_grad_norm": 1.0, **plan}
-    settings["mechanism"] = rc.VonMisesFisher(kappa)
-    trained = SimpleNamespace(plan=SimpleNamespace(**settings), notions={})
+    settings = {"clipping": "flat", "max_grad_norm": 1.0, **plan}
+    defence = Defended(mechanism=rc.VonMisesFisher(kappa), **settings)
+    model = torch.nn.Linear(4, 3)
+    victim = Victim(model, lambda: model, lambda: model, RecordSets(PEOPLE, PEOPLE), defence)
     victims = PEOPLE.subset(range(32))
     rebuilt = victims.images.clone()
     rebuilt[right:] = PEOPLE.images[32 : 64 - right]
-    model = torch.nn.Linear(4, 3)
-    found = identification_claims(
-        trained, model, rebuilt[:, None], PEOPLE, victims, size, told=told
-    )
+    made = identification_claims(victim, model, rebuilt[:, None], victims, size, told=told)
+    found = [claim.to_dict() for claim in made]
     return {claim["notion"].removesuffix("_release"): claim for claim in found}
 
 

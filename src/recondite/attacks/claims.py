@@ -8,18 +8,15 @@ Bayes' capacity, and by Fano's inequality the information is at least what the g
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Any
 
 import torch
 from scipy.stats import beta
 from torch import Tensor, nn
 
+from recondite.attacks.outcome import Claim
+from recondite.attacks.victim import Victim
 from recondite.mechanisms import Setting, UndefinedNotionError
 from recondite.records import ImageSet
-from recondite.studies import rows
-
-if TYPE_CHECKING:
-    from recondite.studies.cell import Trained
 
 __all__ = ["capacity_lower", "identification_claims", "information_lower"]
 
@@ -47,15 +44,14 @@ def information_lower(success: float, candidates: int) -> float:
 
 
 def identification_claims(
-    trained: Trained,
+    victim: Victim,
     model: nn.Module,
     pixels: Tensor,
-    test: ImageSet,
     chosen: ImageSet,
     size: int,
     *,
     told: bool,
-) -> list[dict[str, Any]]:
+) -> tuple[Claim, ...]:
     """Claims about one release beside what identification showed.
 
     Guarantee: at the confidence stated for each, the lower bound is below the true capacity (or
@@ -63,45 +59,48 @@ def identification_claims(
     without replacement, which only makes the success rate's bound cautious.
 
     Args:
-      trained: The cell.
+      victim: The victim; its held-out records are the candidates.
       model: The model whose gradients leaked.
       pixels: Reconstructions (victims, batch, c, h, w) in [0, 1].
-      test: The candidates.
       chosen: The victims, in the order of ``pixels``.
       size: Records behind a gradient; with more than one there is no single answer.
       told: Whether the attacker knew the labels, which then may account for ln(classes) nats.
     """
-    if size != 1 or trained.plan.clipping == "per-layer":
-        return []
+    if size != 1 or victim.defence.clipping == "per-layer":
+        return ()
+    test = victim.records.test
     rebuilt, true = pixels.flatten(0, 1).flatten(1), chosen.images
     candidates = test.pixels().flatten(1)
     picked = test.images[torch.cdist(rebuilt, candidates).argmin(1)]
     # Equal pixels are the same answer, wherever they stand in the set.
     right = int((picked.flatten(1) == true.flatten(1)).all(1).sum())
     success = success_lower(right, len(true))
-    uppers = _release(trained, model)
+    uppers = _release(victim, model)
     about = f"one release; {right} of {len(true)} right among {len(test)}"
     # A channel leaves labels as they are: there the gradient may tell them too.
-    free = math.log(len(test.classes)) if told or trained.plan.channel is not None else 0.0
+    free = math.log(len(test.classes)) if told or victim.defence.noisy_records else 0.0
     lowers = {
         "log_bayes_capacity_release": max(0.0, capacity_lower(success, len(test)) - free),
         "mutual_information_release": max(0.0, information_lower(success, len(test)) - free),
     }
-    return [
-        rows.claim(notion, uppers[notion], lower, _HOW, confidence=_CONFIDENCE, about=about)
+    return tuple(
+        Claim(notion, uppers[notion], lower, _HOW, about, _CONFIDENCE)
         for notion, lower in lowers.items()
         if notion in uppers
-    ]
+    )
 
 
-def _release(trained: Trained, model: nn.Module) -> dict[str, float]:
+def _release(victim: Victim, model: nn.Module) -> dict[str, float]:
     """Capacity and information of a release for a batch of one record, as it was attacked."""
-    if trained.plan.channel is not None:
-        found = trained.notions
-        names = ("log_bayes_capacity_release", "mutual_information_release")
-        return {name: float(found[name]) for name in names if found[name] is not None}
+    if victim.defence.noisy_records:
+        known = {
+            "log_bayes_capacity_release": victim.account.log_bayes_capacity_release,
+            "mutual_information_release": victim.account.mutual_information_release,
+        }
+        return {name: value for name, value in known.items() if value is not None}
     shapes = tuple(tuple(p.shape) for p in model.parameters() if p.requires_grad)
-    mechanism = trained.plan.mechanism.configured(Setting(shapes, max_batch_size=1, batch_size=1))
+    setting = Setting(shapes, max_batch_size=1, batch_size=1)
+    mechanism = victim.defence.mechanism.configured(setting)
     out = {}
     for name, compute in (
         ("log_bayes_capacity_release", mechanism.log_bayes_capacity),
