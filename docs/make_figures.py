@@ -1,7 +1,7 @@
 """Makes the picture of the documentation and the tables of its errata page.
 
 ``python docs/make_figures.py`` writes ``docs/images/epsilon.svg``;
-``python docs/make_figures.py --tables`` prints the tables. Needs nothing beyond the package.
+``python docs/make_figures.py --tables`` prints the tables. Needs recondite-papers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 import recondite as rc
 from recondite.mechanisms import Neighbouring
-from recondite.notions.biswas2025 import approach_1, approach_2
+from recondite_papers.biswas2025 import approach_1, approach_2
 
 DIM, RATE, DELTA, EPOCHS, STEPS = 13_700, 128 / 60_000, 1 / 60_000, 3, 1_407
 

@@ -15,7 +15,7 @@ from recondite.cli.options import (
     check_relation,
     shared,
 )
-from recondite.cli.output import figure, print_json, print_table, progress
+from recondite.cli.output import print_json, print_table, progress
 
 if TYPE_CHECKING:
     from recondite.notions import Account
@@ -40,9 +40,6 @@ def account(
     mechanism: Annotated[
         str, typer.Argument(help="gaussian, vmf, partitioned, directional or none.")
     ],
-    as_printed: Annotated[
-        bool, typer.Option("--as-printed", help="Add the paper's own formulas: no guarantees.")
-    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
     *,
     given: SimpleNamespace,
@@ -63,7 +60,7 @@ def account(
 
         options["group_size"] = _validate.at_least("group_size", options["group_size"], 1)
     with progress("accounting"):
-        result = compute(chosen, schedule, given.delta, as_printed=as_printed, **options)
+        result = compute(chosen, schedule, given.delta, **options)
     if as_json:
         print_json(result.to_dict())
         return
@@ -74,8 +71,6 @@ def _show(result: Account) -> None:
     from recondite.notions import notions
 
     rows = [list(line) for notion in notions().values() for line in notion.lines(result)]
-    for name, value in (result.as_printed or {}).items():
-        rows.append([f"as printed: {name}", "–", figure(value), "the paper's formula: no bound"])
     notes = [f"not defined: {key}: {why}" for key, why in result.reasons.items()]
     notes += [f"assumes: {line}" for line in result.assumptions]
     settings = ", ".join(f"{k} {v}" for k, v in result.mechanism.parameters().items())

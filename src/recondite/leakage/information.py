@@ -223,9 +223,7 @@ def _extended(name: str, value: Any) -> float:
     return check.finite(name, value)
 
 
-def dp_information(
-    batch_size: int, sensitivity: float, noise_variance: float, *, as_printed: bool = False
-) -> float:
+def dp_information(batch_size: int, sensitivity: float, noise_variance: float) -> float:
     """Returns B·S²/(2σ): the capacity of one step of the Gaussian mechanism (Theorem 4, part 1).
 
     Guarantee: an upper bound in nats on I(batch; noisy gradient), per batch and per round, for
@@ -236,12 +234,11 @@ def dp_information(
       batch_size: The number B of records in the batch.
       sensitivity: The clipping norm S.
       noise_variance: The variance σ of the noise on the sum of gradients.
-      as_printed: Give the paper's B·S²/σ, which lost a factor ½. For reproductions only.
     """
     batch = check.at_least("batch_size", batch_size, 1)
     norm = check.positive("sensitivity", sensitivity)
     variance = check.positive("noise_variance", noise_variance)
-    return batch * (norm / variance * norm) / (1 if as_printed else 2)
+    return batch * (norm / variance * norm) / 2
 
 
 def dp_information_from_epsilon(
@@ -251,7 +248,6 @@ def dp_information_from_epsilon(
     *,
     sensitivity: float = 1.0,
     noise_variance: float | None = None,
-    as_printed: bool = False,
 ) -> float:
     """Returns B·ε²/(4 ln(1.25/δ)): the same capacity read from (ε, δ) (Theorem 4, part 2).
 
@@ -267,7 +263,6 @@ def dp_information_from_epsilon(
       delta: The δ of one step.
       sensitivity: The clipping norm S; matters only together with ``noise_variance``.
       noise_variance: The variance of the noise on the sum of gradients.
-      as_printed: Give the paper's B·ε²/(2 ln(1.25/δ)), unchecked. For reproductions only.
 
     Raises:
       ValueError: Where the bound does not hold.
@@ -275,8 +270,6 @@ def dp_information_from_epsilon(
     batch = check.at_least("batch_size", batch_size, 1)
     budget = check.positive("epsilon", epsilon)
     log_term = math.log(1.25 / check.probability("delta", delta))
-    if as_printed:
-        return batch * budget**2 / (2 * log_term)
     if budget > 1:
         raise ValueError(
             f"epsilon must be at most 1 for this bound, got {epsilon!r}: the classical Gaussian "
