@@ -11,31 +11,9 @@ import pytest
 import recondite
 
 SOURCE = Path(recondite.__file__).parent
-# Lower layers never import higher ones.
-LAYERS = [
-    {"_files", "_forks", "_lazy", "_locks", "_validate", "_version"},
-    {"numerics"},
-    {"losses"},
-    {"mechanisms"},
-    {"accounting"},
-    {"leakage", "channels", "auditing"},
-    {"notions"},
-    {"calibration"},
-    {"data"},
-    {"models"},
-    {"metrics"},
-    {"attacks"},
-    {"training"},
-    {"testing"},
-    {"experiments"},
-    {"report"},
-    {"federated"},
-    {"testing"},
-    {"cli", "__main__"},
-]
 
 
-@pytest.mark.parametrize("part", ["", ".data", ".experiments", ".federated", ".metrics", ".report"])
+@pytest.mark.parametrize("part", ["", ".federated", ".metrics", ".records", ".report", ".studies"])
 def test_every_public_name_resolves_at_its_home(part):
     package = importlib.import_module(f"recondite{part}")
     for name in package.__all__:
@@ -70,25 +48,23 @@ def test_torch_is_never_imported(code):
     subprocess.run([sys.executable, "-c", f"{code}\n{check}"], check=True, capture_output=True)
 
 
-def _layer(name: str) -> int:
-    return next(level for level, members in enumerate(LAYERS) if name in members)
+def test_compare_is_the_comparison_of_defences_and_two_channels_are_sent_on():
+    from recondite import studies
+
+    assert recondite.compare is studies.compare
+    fair = recondite.DiscreteChannel([[1.0, 0.0], [0.0, 1.0]])
+    with pytest.raises(TypeError, match=r"got DiscreteChannel; .*refinement\.compare_channels"):
+        recondite.compare(fair, fair)
 
 
-def test_dependencies_point_one_way():
-    for path in SOURCE.rglob("*.py"):
-        part = path.relative_to(SOURCE).parts[0].removesuffix(".py")
-        if part == "__init__":
-            continue
-        for node in ast.walk(ast.parse(path.read_text())):
-            names = []
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("recondite"):
-                names = (
-                    [node.module.split(".")[1]]
-                    if "." in node.module
-                    else [alias.name for alias in node.names]
-                )
-            for name in names:
-                assert _layer(name) <= _layer(part), f"{path.name} imports {name}"
+@pytest.mark.parametrize(
+    ("module", "name"), [(module, n) for module, names in recondite._BEFORE.items() for n in names]
+)
+def test_names_that_left_the_top_are_found_with_a_warning(module, name):
+    assert name not in recondite.__all__
+    with pytest.warns(DeprecationWarning, match=rf"recondite\.{name} is now recondite\.{module}"):
+        found = getattr(recondite, name)
+    assert found is getattr(importlib.import_module(f"recondite.{module}"), name)
 
 
 def test_no_module_asks_which_mechanism_it_holds():

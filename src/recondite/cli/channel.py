@@ -120,8 +120,8 @@ def _local(fitted: Any, diameter: float | None, delta: float | None) -> dict[str
     if delta is None:
         raise ValueError("--delta is needed with --diameter")
     from recondite.accounting import Poisson, epsilon
-    from recondite.calibration import measure
     from recondite.mechanisms import Gaussian
+    from recondite.notions.calibration import measure
 
     release, once = Gaussian(fitted.local_gaussian(diameter)), Poisson(rate=1.0, steps=1)
     return {

@@ -18,12 +18,12 @@ from torch.utils.data import DataLoader
 from recondite import _validate
 from recondite.accounting import epsilon as tight_epsilon
 from recondite.accounting.schedules import Schedule
-from recondite.calibration import calibrate
 from recondite.gradients.clipping import Bound, bound_rule
 from recondite.gradients.collector import Collector
 from recondite.gradients.handover import Handover
 from recondite.mechanisms import Mechanism, Setting, Units
 from recondite.notions import Account, account
+from recondite.notions.calibration import calibrate
 from recondite.numerics.fork_safe import Renewed
 from recondite.numerics.random import new_generator
 from recondite.training.guard import Guard, refuse_distributed, refuse_private
