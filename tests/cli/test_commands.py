@@ -388,3 +388,20 @@ def test_unexpected_errors_exit_1_and_debug_shows_them(ask, monkeypatch):
     code, _, err = ask("--debug", "account", *VMF, *RUN)
     assert code == 1
     assert "Traceback" in err
+
+
+def test_choosing_has_a_price(ask, ask_json):
+    run = ("--records", 60_000, "--batch-size", 128, "--epochs", 3, "--delta", "1/60000")
+    command = ("account", "gaussian", "--noise-multiplier", 1.23, *run, "--selected-from", 13)
+    prices = ask_json(*command)["selection"]
+    assert 0.26 < prices["one"] < prices["secret"] < prices["every"] < 1.1
+    assert "best of 13" in ask(*command)[1]
+
+
+def test_shuffled_batches_say_what_others_would_cost(ask, ask_json):
+    run = ("--records", 60_000, "--batch-size", 128, "--epochs", 3, "--delta", "1/60000")
+    command = ("account", "gaussian", "--noise-multiplier", 1.23, *run, "--sampling", "shuffled")
+    found = ask_json(*command)
+    assert found["epsilon"]["pld"] > 15
+    assert found["instead"]["allocation"] < found["instead"]["poisson"] < 0.27
+    assert "allocation batches instead" in ask(*command)[1]

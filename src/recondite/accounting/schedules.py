@@ -53,6 +53,10 @@ class Schedule(ABC):
         """The largest batch this schedule can draw, if there is one."""
         return None
 
+    def cheaper(self) -> tuple[Schedule, ...]:
+        """Other ways to draw as many batches of this size that cost far less, if there are any."""
+        return ()
+
     def _check_steps(self) -> None:
         object.__setattr__(self, "steps", _validate.at_least("steps", self.steps, 1))
 
@@ -176,6 +180,11 @@ class Shuffled(Schedule):
     def largest_batch(self) -> int | None:
         """The batch size."""
         return self.batch_size
+
+    def cheaper(self) -> tuple[Schedule, ...]:
+        """Poisson batches, and random allocation, which sees every record once an epoch too."""
+        poisson = Poisson(self.batch_size / self.records, self.steps)
+        return poisson, RandomAllocation(self.batches, self.epochs)
 
     def to_dict(self) -> dict[str, Any]:
         """The schedule, ready for JSON."""

@@ -32,9 +32,11 @@ from recondite.accounting.pld import pld_delta, pld_epsilon
 from recondite.accounting.rdp import epsilon_from_renyi
 
 __all__ = [
+    "ChoicePrices",
     "NegativeBinomialRuns",
     "PoissonRuns",
     "RunCount",
+    "choice_prices",
     "repeated",
     "selection_epsilon",
 ]
@@ -188,6 +190,44 @@ class PoissonRuns(RunCount):
     def to_dict(self) -> dict[str, Any]:
         """The law, ready for JSON."""
         return {"runs": "poisson", "mean": self.average}
+
+
+@dataclass(frozen=True)
+class ChoicePrices:
+    """What it costs to choose among several runs. Each number is an upper bound on ε at one δ.
+
+    Attributes:
+      runs: How many there are, or are expected.
+      one: ε of a single run.
+      every: ε of a table of all runs, and of the best of so many: a fixed number.
+      secret: ε of the best of a secret number of runs with this mean (logarithmic law).
+    """
+
+    runs: int
+    one: float
+    every: float
+    secret: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {"runs": self.runs, "one": self.one, "every": self.every, "secret": self.secret}
+
+
+def choice_prices(composition: Composition, delta: float, runs: int) -> ChoicePrices:
+    """The prices of choosing among so many runs of one kind.
+
+    Args:
+      composition: What one run releases.
+      delta: δ.
+      runs: Their number, two or more.
+    """
+    count = _validate.at_least("runs", runs, 2)
+    return ChoicePrices(
+        runs=count,
+        one=selection_epsilon(composition, delta, 1),
+        every=selection_epsilon(composition, delta, count),
+        secret=selection_epsilon(composition, delta, NegativeBinomialRuns.with_mean(count)),
+    )
 
 
 def repeated(composition: Composition, runs: int) -> Composition:

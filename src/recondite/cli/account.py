@@ -18,6 +18,7 @@ from recondite.cli.options import (
 from recondite.cli.output import print_json, print_table, progress
 
 if TYPE_CHECKING:
+    from recondite.accounting.selection import ChoicePrices
     from recondite.notions import Account
 
 __all__ = ["register"]
@@ -40,6 +41,10 @@ def account(
     mechanism: Annotated[
         str, typer.Argument(help="gaussian, vmf, partitioned, directional or none.")
     ],
+    selected_from: Annotated[
+        int | None,
+        typer.Option("--selected-from", help="Also what choosing the best of so many runs costs."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
     *,
     given: SimpleNamespace,
@@ -61,17 +66,57 @@ def account(
         options["group_size"] = _validate.at_least("group_size", options["group_size"], 1)
     with progress("accounting"):
         result = compute(chosen, schedule, given.delta, **options)
+        prices = _choosing(result, selected_from)
+        instead = _instead(result)
     if as_json:
-        print_json(result.to_dict())
+        from recondite.notions import json_ready
+
+        more = {"selection": prices and prices.to_dict(), "instead": instead}
+        print_json({**result.to_dict(), **json_ready({k: v for k, v in more.items() if v})})
         return
-    _show(result)
+    _show(result, prices, instead)
 
 
-def _show(result: Account) -> None:
-    from recondite.notions import notions
+def _choosing(result: Account, runs: int | None) -> ChoicePrices | None:
+    """What the best of so many runs costs."""
+    if runs is None:
+        return None
+    from recondite import _validate
+    from recondite.accounting.selection import choice_prices
+
+    count = _validate.at_least("selected_from", runs, 2)
+    composition = result.schedule.composition(result.mechanism, result.group_size)
+    return choice_prices(composition, result.delta, count)
+
+
+def _instead(result: Account) -> dict[str, float]:
+    """ε of other ways to draw batches that cost far less than the one that was asked about."""
+    from recondite.accounting import epsilon
+
+    if result.group_size > 1:
+        return {}
+    return {
+        other.sampling: epsilon(result.mechanism, other, result.delta)
+        for other in result.schedule.cheaper()
+        if result.mechanism.stage != "record"
+    }
+
+
+def _show(result: Account, prices: ChoicePrices | None, instead: dict[str, float]) -> None:
+    from recondite.notions import format_bound, notions
 
     rows = [list(line) for notion in notions().values() for line in notion.lines(result)]
-    notes = [f"not defined: {key}: {why}" for key, why in result.reasons.items()]
+    if prices is not None:
+        table = f"ε, best of {prices.runs}, or a table of all"
+        secret = f"ε, best of a secret number, {prices.runs} on average"
+        drawn = "drawn before anything runs, only the winner released"
+        rows.append([table, "–", format_bound(prices.every), f"{prices.runs} runs composed"])
+        rows.append([secret, "–", format_bound(prices.secret), drawn])
+    notes = [
+        f"with {sampling} batches instead: ε at most {format_bound(value)} (add-or-remove-one)"
+        for sampling, value in instead.items()
+    ]
+    notes += [f"not defined: {key}: {why}" for key, why in result.reasons.items()]
     notes += [f"assumes: {line}" for line in result.assumptions]
     settings = ", ".join(f"{k} {v}" for k, v in result.mechanism.parameters().items())
     schedule = ", ".join(f"{k} {v}" for k, v in result.schedule.to_dict().items() if v is not None)

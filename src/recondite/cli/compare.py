@@ -108,7 +108,7 @@ def demo(
     from importlib import resources
 
     with progress("reading the study"):
-        place = resources.files("recondite.studies").joinpath("studies", "demo.yaml")
+        place = resources.files("recondite.studies").joinpath("demo.yaml")
         with resources.as_file(place) as path:
             read = _read(path, None)
     _compare(read, out, again=f"recondite demo --out {out}", engine=engine, workers=workers,

@@ -15,8 +15,10 @@ have *relative* precision however small they are, and no transform is needed.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -26,6 +28,8 @@ from recondite.laws.base import Array, LossLaw, SampledOnce
 from recondite.laws.pair import DiscretePair, connect_the_dots
 
 __all__ = ["AllocatedLoss"]
+
+T = TypeVar("T")
 
 _FINE = 1 / 96  # cells of a grid, in units of the width of what lies on it
 _GEOMETRIC = 1 / 24  # ratio, as a logarithm, of neighbouring cells far from there, at the least
@@ -117,10 +121,6 @@ class _Atoms:
     q: Array
     infinite: float
 
-    @property
-    def mean(self) -> float:
-        return float(self.x @ self.q)
-
 
 def _coarse(tail: float) -> float:
     """Tails in steps, so that neighbouring questions share one computation."""
@@ -129,17 +129,25 @@ def _coarse(tail: float) -> float:
 
 @lru_cache(maxsize=16)
 def _epoch(base: LossLaw, batches: int, tail: float, pessimistic: bool) -> _Atoms:
-    """The sum of all T ratios, by repeated doubling."""
-    power = _one(base, tail / batches, pessimistic)
-    total: _Atoms | None = None
-    left = batches
-    while True:
-        if left & 1:
-            total = power if total is None else _plus(total, power, tail, pessimistic)
-        left >>= 1
-        if left == 0:
-            break
-        power = _plus(power, power, tail, pessimistic)
+    """The sum of all T ratios."""
+
+    def join(a: _Atoms, b: _Atoms) -> _Atoms:
+        return _plus(a, b, pessimistic)
+
+    return _doubled(_one(base, tail / batches, pessimistic), batches, join)
+
+
+def _doubled(one: T, times: int, join: Callable[[T, T], T]) -> T:
+    """``one`` joined with itself so many times, by repeated doubling."""
+    power, left = one, times
+    while left % 2 == 0:
+        power, left = join(power, power), left // 2
+    total, left = power, left // 2
+    while left:
+        power = join(power, power)
+        if left % 2:
+            total = join(total, power)
+        left //= 2
     return total
 
 
@@ -162,7 +170,7 @@ def _one(base: LossLaw, tail: float, pessimistic: bool) -> _Atoms:
     return _Atoms(x, masses, pair.p_infinite + beyond)
 
 
-def _plus(a: _Atoms, b: _Atoms, tail: float, pessimistic: bool) -> _Atoms:
+def _plus(a: _Atoms, b: _Atoms, pessimistic: bool) -> _Atoms:
     """The law of the sum of two independent sums, on a grid made for it."""
     points = _grid(a, b)
     cells = len(points)
@@ -233,8 +241,7 @@ def _sum_moments(base: LossLaw, batches: int) -> Array:
     """(α-1)·D_α of ((1/T)ΣQ…P…Q, Q^T) at α = 2, 3, …: log E[((ΣX)/T)^α].
 
     With m_k = E[X^k] = e^((k-1)D_k), E[(ΣX)^n] is n! times the n-th coefficient of
-    (Σ m_k z^k / k!)^T, which a recurrence gives in O(n²) positive and negative terms; where these
-    would cancel, all of it is done as a product of positive series by repeated squaring.
+    (Σ m_k z^k / k!)^T: a product of series with positive coefficients, in which nothing cancels.
     """
     most = _MOST_MOMENTS
     k = np.arange(2, most + 1, dtype=float)
@@ -244,16 +251,8 @@ def _sum_moments(base: LossLaw, batches: int) -> Array:
     series = logs - log_factorial
     finite = np.isfinite(series)
     series = series[: int(np.argmin(finite))] if not finite.all() else series
-    total: Array | None = None
-    power, left = series, batches
-    while True:
-        if left & 1:
-            total = power if total is None else _log_product(total, power)
-        left >>= 1
-        if left == 0:
-            break
-        power = _log_product(power, power)
-    order = np.arange(len(total), dtype=float)
+    total = _doubled(series, batches, _log_product)
+    order = np.arange(len(total)).astype(float)
     out: Array = (total + log_factorial[: len(total)] - order * math.log(batches))[2:]
     return np.maximum(out, 0.0)
 

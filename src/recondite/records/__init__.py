@@ -21,7 +21,7 @@ _WHERE = {
     "catalogue": ("Availability", "available", "names"),
     "images": ("ImageSet",),
     "loading": ("load", "load_function"),
-    "places": ("search_path",),
+    "directories": ("search_path",),
     "transforms": ("centre_crop", "crop16", "prepare", "resize"),
 }
 
