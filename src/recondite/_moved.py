@@ -16,6 +16,7 @@ __all__ = ["MOVED", "install"]
 MOVED = {
     "recondite.auditing": "recondite.accounting.auditing",
     "recondite.calibration": "recondite.notions.calibration",
+    "recondite.channels.local": "recondite.notions.local",
     "recondite.data": "recondite.records",
     "recondite.data.dotted": "recondite.records.user_code",
     "recondite.data.pictures": "recondite.records.image_files",
