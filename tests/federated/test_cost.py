@@ -76,3 +76,18 @@ def test_figures_say_whom_they_protect_and_what_they_are_about():
     assert channel.information == pytest.approx(4.0 + 3 * VMF.mutual_information())
     assert (channel.epsilon, channel.capacity) == (None, None)
     assert math.isfinite(client.epsilon)
+
+
+def test_allocated_passes_count_whole():
+    """Two rounds of two steps of four: two passes were begun, unless a round says fewer."""
+
+    def allocated(passes):
+        made = line(VMF, steps=2)
+        made["schedule"] |= {"sampling": "allocation", "passes": passes}
+        return made
+
+    for passes, epochs in (((1, 1), 2), ((1, 0), 1), ((0, 0), 1)):
+        runs = [(VMF, rc.RandomAllocation(4, epochs))]
+        exact = pld_epsilon(compose(runs)[0], 1e-5)
+        cost = spent([allocated(count) for count in passes])
+        assert cost.epsilon == pytest.approx(exact, rel=1e-6)

@@ -50,7 +50,7 @@ def federated(defence, strength, sampling, local_steps):
     return federate(HereGrid(ready_client(settings.policy()), 1), settings)[0]
 
 
-@pytest.mark.parametrize("sampling", ["shuffled", "poisson"])
+@pytest.mark.parametrize("sampling", ["shuffled", "poisson", "allocation"])
 @pytest.mark.parametrize(
     ("defence", "mechanism"),
     [

@@ -319,6 +319,7 @@ def filtered(steps, model, state=None, mechanism=None):
             optimizer.zero_grad()
             LOSS(model(inputs), labels).backward()
             optimizer.step()
+    engine.detach()
     return engine
 
 
@@ -461,6 +462,18 @@ def older():
     return names
 
 
+def same_numbers(found, written):
+    """The same account, but for the last digits: sums were added in another order then."""
+    if isinstance(written, dict):
+        assert found.keys() == written.keys()
+        for key in written:
+            same_numbers(found[key], written[key])
+    elif isinstance(written, float):
+        assert found == pytest.approx(written, rel=1e-14, abs=0)
+    else:
+        assert found == written
+
+
 RUNS = ["gaussian", "gaussian-layers", "vmf", "directional", "none"]
 
 
@@ -486,7 +499,7 @@ def test_counts_of_the_last_version_are_taken_over(name, tmp_path):
         found = engine.report(1e-3).to_dict()
         same_epsilon(found["epsilon"], account["epsilon"])
         for key in ("log_bayes_capacity", "mutual_information", "rero"):
-            assert found[key] == account[key], key
+            same_numbers(found[key], account[key])
 
 
 def test_uneven_layers_of_the_last_version_are_refused():
@@ -514,7 +527,7 @@ def test_accounts_of_the_last_version_are_read(name):
     for written in (found, account):
         kept = {k: why for k, why in written["reasons"].items() if ".paper_" not in k}
         written.update(schema_version=1, reasons=kept)
-    assert found == account
+    same_numbers(found, account)
 
 
 def test_nothing_of_ours_warns():

@@ -158,3 +158,26 @@ def test_copies_and_files_of_a_private_model_carry_nothing_of_ours(copied):
     assert not torch.equal(other(inputs), net(inputs))
     train(net, optimizer, loader)
     assert engine.steps == 3
+
+
+def test_a_model_that_was_refused_is_as_it_was():
+    """Fails before: it stayed recorded, and the next engine took it for another's."""
+    net = nn.Sequential(nn.Linear(6, 4), nn.Tanh(), nn.Linear(4, 3))
+    data = TensorDataset(torch.randn(12, 6), torch.arange(12) % 3)
+    given = {
+        "module": net,
+        "optimizer": torch.optim.SGD(net.parameters(), lr=0.1),
+        "data_loader": DataLoader(data, batch_size=4),
+        "mechanism": rc.Gaussian(1.0),
+    }
+    part = torch.optim.SGD(net[0].parameters(), lr=0.1)
+    engine = PrivacyEngine(max_epsilon=1e-9, delta=1e-5)
+    for wrong in ({"optimizer": part}, {"clipping": "none"}, {"clipping": "flatter"}, {}):
+        with pytest.raises(
+            ValueError, match="optimizer must|sensitivity|clipping must|single step"
+        ):
+            engine.make_private(**{**given, **wrong})
+        assert all("forward" not in vars(layer) for layer in net.modules())
+        assert not any(p._backward_hooks for p in net.parameters())
+        assert "step" not in vars(given["optimizer"])
+    PrivacyEngine().make_private(**given)

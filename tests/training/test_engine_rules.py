@@ -16,6 +16,7 @@ from torch.utils.data import DataLoader, IterableDataset, TensorDataset
 import recondite as rc
 from recondite.mechanisms.none import NoNoise
 from recondite.training import BudgetSpentError, PrivacyEngine, PrivateLoader
+from recondite.training.draws import Draw
 from recondite.training.ledger import Ledger
 from recondite.training.sampling import default_max_batch
 
@@ -87,8 +88,8 @@ def test_the_model_and_the_optimizer_stay_the_persons_own():
     assert type(optimizer) is torch.optim.SGD
     scheduler = torch.optim.lr_scheduler.StepLR(optimizer, 1)
     assert scheduler.get_last_lr() == [0.1]
-    engine._collector.detach()
-    assert all("forward" not in layer.__dict__ for layer in net)
+    engine.detach()
+    assert all("forward" not in vars(layer) for layer in net.modules())
 
 
 @pytest.mark.parametrize(
@@ -255,7 +256,7 @@ def test_training_ends_before_the_budget_is_overspent():
     assert engine.get_epsilon(1e-3) <= 1.0
     assert rc.epsilon(engine.mechanism, loader.schedule(engine.steps + 1), 1e-3) > 0.999
     inputs, labels = data()[:6]
-    loader.draw = type(loader.draw)(6, True, True)
+    loader.draw = Draw(6, True, True, list(range(6)))
     nn.functional.cross_entropy(net(inputs), labels).backward()
     with pytest.raises(BudgetSpentError, match="max_epsilon"):
         optimizer.step()

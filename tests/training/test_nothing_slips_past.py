@@ -21,18 +21,16 @@ torch.set_num_threads(1)
 LR, ROWS, BATCH = 0.5, 40, 8
 
 
-class Spy:
-    """A mechanism that remembers what it released."""
+def spying(released):
+    """A mechanism that remembers what it released, in units of one record's bound."""
 
-    def __init__(self, mechanism):
-        self._mechanism, self.released = mechanism, []
+    class Spy(rc.Gaussian):
+        def perturb(self, gradient, generator=None):
+            release = super().perturb(gradient, generator)
+            released.append(release.clone())
+            return release
 
-    def __getattr__(self, name):
-        return getattr(self._mechanism, name)
-
-    def release(self, *args, **kwargs):
-        self.released.append(self._mechanism.release(*args, **kwargs))
-        return self.released[-1].clone()
+    return Spy(1.0)
 
 
 class Storing(nn.Module):
@@ -64,15 +62,15 @@ class Run:
         self.optimizer = torch.optim.SGD(held, lr=LR)
         self.data = TensorDataset(torch.randn(ROWS, 6), torch.arange(ROWS) % 3)
         self.engine = engine or PrivacyEngine()
-        options = {"sampling": "fixed-size", "mechanism": rc.Gaussian(1.0), **options}
+        self.spied = []
+        options = {"sampling": "fixed-size", "mechanism": spying(self.spied), **options}
         _, _, self.loader = self.engine.make_private(
             module=self.net,
             optimizer=self.optimizer,
             data_loader=DataLoader(self.data, batch_size=BATCH),
             **options,
         )
-        self.spy = self.engine._mechanism = Spy(self.engine.mechanism)
-        self.released = list(self.engine._collector.parameters)
+        self.released = [p for p in self.net.parameters() if p.requires_grad]
         self.others = [p for p in self.net.parameters() if not p.requires_grad]
         self.before = [flat(self.released), flat(self.others)]
 
@@ -86,11 +84,12 @@ class Run:
         self.optimizer.step()
 
     def check(self, kept_back=0):
-        used = self.spy.released[: len(self.spy.released) - kept_back]
-        expected = self.before[0] - LR * sum(used, torch.zeros(()))
+        used = self.spied[: len(self.spied) - kept_back]
+        moves = [self.engine.units.released(each, self.engine.mechanism) for each in used]
+        expected = self.before[0] - LR * sum(moves, torch.zeros(()))
         assert torch.allclose(flat(self.released).float(), expected, atol=1e-6)
         assert torch.equal(flat(self.others).float(), self.before[1])
-        assert len(self.spy.released) <= self.engine.steps
+        assert len(self.spied) <= self.engine.steps
 
 
 def flat(parameters):
@@ -566,7 +565,7 @@ def epochs_broken_off(run):
 def a_batch_broken_off_between_its_pieces(_):
     run = Run(physical_batch_size=3)
     run.step()  # the first piece of three
-    assert run.spy.released == []
+    assert run.spied == []
     for batch in run.loader:
         run.step(batch)
     run.check()
@@ -577,7 +576,7 @@ def a_pass_before_the_batch_was_handed_out(run):
     inputs, labels = run.data[:BATCH]
     (1e6 * cross_entropy(run.net(inputs), labels)).backward()
     batch = next(iter(run.loader))
-    assert run.engine._collector.tape.entries == []
+    assert run.engine._run._collector.tape.entries == []
     run.step(batch)
 
 
@@ -616,9 +615,12 @@ def fewer_records_later(run):
 @refused
 def a_spent_budget(_):
     run = Run(engine=PrivacyEngine(max_epsilon=20.0, delta=1e-3))
-    run.engine._most = 2
-    for _ in range(3):
-        run.step()
+    run.engine._run.limit.most = 2
+    for batch in run.loader:
+        run.step(batch)
+    assert run.engine.steps == 2
+    assert list(run.loader) == []
+    run.step(batch)
 
 
 # Other engines and processes

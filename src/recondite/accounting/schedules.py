@@ -18,6 +18,7 @@ from recondite.mechanisms import Mechanism, Neighbouring
 
 __all__ = ["FixedSize", "Poisson", "RandomAllocation", "Schedule", "Shuffled", "schedule_for"]
 
+SAMPLINGS = ("poisson", "allocation", "fixed-size", "shuffled")
 # Records of one person whose number in a batch is followed exactly.
 _MOST_RECORDS = 64
 
@@ -363,8 +364,7 @@ def schedule_for(
     >>> schedule_for("poisson", records=60_000, batch_size=128, epochs=3).steps
     1407
     """
-    kinds = ("poisson", "allocation", "fixed-size", "shuffled")
-    _validate.choice("sampling", sampling, kinds)
+    _validate.choice("sampling", sampling, SAMPLINGS)
     if rate is not None and steps is not None:
         return Poisson(rate, int(_validate.at_least("steps", steps, 1)))
     if batch_size is None or records is None:

@@ -22,14 +22,10 @@ def register(app: typer.Typer) -> None:
 _LIST = """Which data sets are here, where they were found, and how to get the others.
 
 Searched: `--data-dir`, else the variable `RECONDITE_DATA`, else `./data` and the user's own data
-folder. Nothing is downloaded.
+folder. Nothing is downloaded. Below them stand the kinds of records that `--data` can take.
 
 `recondite data list --data-dir ~/datasets`
 """
-_OWN = (
-    "a person's own data: a folder with a subfolder of images for each class, or "
-    "package.module:function, in place of a name"
-)
 
 
 def list_data(
@@ -41,12 +37,19 @@ def list_data(
     """Lists data sets."""
     from recondite.records.catalogue import available
     from recondite.records.directories import search_path
+    from recondite.records.registry import built_in, registered
 
     searched = [str(place) for place in search_path(data_dir)]
-    found = available(data_dir)
+    found, kinds = available(data_dir), built_in().values()
     if as_json:
         entries = [entry.to_dict() for entry in found]
-        print_json({"schema_version": 1, "searched": searched, "data_sets": entries})
+        known = [
+            *({"name": k.name, "takes": k.takes, "package": "recondite"} for k in kinds),
+            *({"name": n, "takes": None, "package": p} for n, p in registered().items()),
+        ]
+        print_json(
+            {"schema_version": 1, "searched": searched, "data_sets": entries, "kinds": known}
+        )
         return
     rows, notes = [], []
     for entry in found:
@@ -54,6 +57,7 @@ def list_data(
         rows.append([entry.name, counts or "–", entry.where or "not here"])
         if entry.remedy is not None:
             notes.append(f"{entry.name} ({entry.title}): {entry.remedy}")
-    notes.append(_OWN)
+    notes += [f"kind {kind.name}: {kind.takes} ({kind.title})" for kind in kinds]
+    notes += [f"kind {name}: of the package {package}" for name, package in registered().items()]
     columns = ["data set", "train + test", "where"]
     print_table(f"Data, searched in {' and '.join(searched)}", columns, rows, notes, numbers=(1,))

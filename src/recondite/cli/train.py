@@ -66,7 +66,7 @@ def train(
     ] = None,
     max_grad_norm: Annotated[float, typer.Option("--max-grad-norm")] = 1.0,
     sampling: Annotated[
-        str | None, typer.Option("--sampling", help="poisson, shuffled or fixed-size.")
+        str | None, typer.Option("--sampling", help="poisson, allocation, shuffled or fixed-size.")
     ] = None,
     physical_batch_size: Annotated[
         int | None, typer.Option("--physical-batch-size", help="Largest piece at once.")

@@ -13,7 +13,13 @@ from typing import Any
 from recondite.accounting.pld import pld_epsilon
 from recondite.accounting.rdp import rdp_epsilon
 from recondite.accounting.run import compose
-from recondite.accounting.schedules import FixedSize, Poisson, Schedule, Shuffled
+from recondite.accounting.schedules import (
+    FixedSize,
+    Poisson,
+    RandomAllocation,
+    Schedule,
+    Shuffled,
+)
 from recondite.federated.budget import Budget
 from recondite.mechanisms import Mechanism, UndefinedNotionError
 from recondite.mechanisms.registry import mechanisms
@@ -204,7 +210,10 @@ def _schedule(same: dict[str, Any], steps: int, passes: int) -> Schedule:
     if same["sampling"] == "fixed-size":
         return FixedSize(size, records, steps)
     batches = math.ceil(records / size)
-    return Shuffled(max(passes, math.ceil(steps / batches)), size, records)
+    whole = max(passes, math.ceil(steps / batches))  # a pass that was begun counts whole
+    if same["sampling"] == "allocation":
+        return RandomAllocation(batches, whole)
+    return Shuffled(whole, size, records)
 
 
 def _sums(runs: Runs, channel: Line | None, reasons: Reasons) -> tuple[float | None, float | None]:

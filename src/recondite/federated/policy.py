@@ -11,6 +11,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any, TypeVar
 
 from recondite import _validate
+from recondite.accounting.schedules import SAMPLINGS
 from recondite.federated.staying_out import StayOutError
 from recondite.mechanisms import Mechanism
 from recondite.mechanisms.registry import mechanisms
@@ -51,7 +52,7 @@ class Policy:
       local_steps: E, steps of a round: 1 is FedSGD. A server may ask for fewer.
       learning_rate: Of the SGD, without momentum. A server may ask for a smaller one.
       batch_size: Expected records in a local batch.
-      sampling: poisson, shuffled or fixed-size.
+      sampling: poisson, allocation, shuffled or fixed-size.
       data: A data set's name.
       data_dir: Where data sets are.
       prepare: crop16, resize32, …; by default the network's own.
@@ -96,6 +97,7 @@ class Policy:
             _validate.positive(name, getattr(self, name))
         _validate.non_negative("budget_epsilon", self.budget_epsilon)
         _validate.choice("partition", self.partition, ("iid", "dirichlet"))
+        _validate.choice("sampling", self.sampling, SAMPLINGS)
         _validate.choice("level", self.level, ("client", "record"))
         _validate.choice("noise", self.noise, ("once", "per_step"))
         known = ("none", "clip", *(name for name in mechanisms() if name != "none"), *CHANNELS)

@@ -62,7 +62,7 @@ def trained_with(engine: Any, module: Any, *, passes: int | None = None) -> None
     steps, begun = engine.steps - earlier[0], engine.ledger.epochs - earlier[1]
     begun = begun if passes is None else passes
     schedule = engine.schedule(max(steps, 1)).to_dict()
-    loader = engine._loader
+    loader = engine.loader
     reports.append(
         TrainingReport(
             mechanism=engine.mechanism.name,

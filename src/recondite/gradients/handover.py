@@ -4,17 +4,36 @@ from __future__ import annotations
 
 import copy
 import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from recondite.gradients.clipping import Bound
+from recondite.gradients.clipping import Bound, safe_factors
 from recondite.gradients.collector import Collector
+from recondite.gradients.layers.norms import above
 from recondite.mechanisms import Mechanism, Neighbouring, NoNoise, Setting, Units
 from recondite.mechanisms.releasing import draw
 
-__all__ = ["Handover", "bound_rows", "setting_of", "units_of"]
+__all__ = ["Handover", "Turn", "bound_rows", "setting_of", "units_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class Turn:
+    """One release as the attacker of the proof sees it, in units of one record's bound.
+
+    Attributes:
+      total: The bounded sum of the whole batch, before noise. For each game the attacker knows
+        all of it but the target's own part.
+      release: What the mechanism made of it.
+      records: Places, in the training set, of the records of the batch.
+    """
+
+    total: Tensor
+    release: Tensor
+    records: Sequence[int]
 
 
 class Handover:
@@ -60,16 +79,25 @@ class Handover:
         released: Tensor = draw(self.mechanism, handed, generator, self.state) * len(gradients)
         return released
 
-    def gradient(self, total: Tensor, generator: Any) -> Tensor:
+    def gradient(
+        self,
+        total: Tensor,
+        generator: Any,
+        observers: Sequence[Callable[[Tensor, Tensor], None]] = (),
+    ) -> Tensor:
         """What is released, in the model's numbers, from the sum of a batch.
 
         Args:
           total: Of bounded gradients; of what :meth:`rows` gave, for noise on each record.
           generator: Where noise comes from.
+          observers: Get the sum and its release, both in units; not for noise on each record.
         """
         if not self.per_record:
             handed = self.units.of(total, reuse=True)
+            before = handed.clone() if observers else handed
             total = draw(self.mechanism, handed, generator, self.state)
+            for observer in observers:
+                observer(before, total)
         released: Tensor = self.units.released(total, self.mechanism)
         return released
 
@@ -139,7 +167,8 @@ def units_of(collector: Collector, bound: Bound, batch_size: int) -> Units:
 def bound_rows(rows: Tensor, collector: Collector, bound: Bound) -> Tensor:
     """Bounds every record's gradient, a row each, in place.
 
-    Norms are taken in double precision: squares of large gradients must not overflow.
+    Norms are taken in double precision (squares of large gradients must not overflow) and are upper
+    bounds: rounding can only clip more.
     """
     columns = [torch.zeros(len(rows), dtype=torch.float64, device=rows.device)] * len(
         collector.rules
@@ -148,9 +177,10 @@ def bound_rows(rows: Tensor, collector: Collector, bound: Bound) -> Tensor:
     for parameter in collector.parameters:
         piece = rows[:, start : start + parameter.numel()]
         norms = torch.linalg.vector_norm(piece, dim=1, dtype=torch.float64)
-        columns[owner[parameter]] = columns[owner[parameter]] + norms.square()
+        squared = norms.square() * above(rows.dtype, 0, parameter.numel())
+        columns[owner[parameter]] = columns[owner[parameter]] + squared
         start += parameter.numel()
-    factors = bound.factors(torch.stack(columns, 1)).to(rows.dtype)
+    factors = safe_factors(bound, torch.stack(columns, 1)).to(rows.dtype)
     start = 0
     for parameter in collector.parameters:
         rows[:, start : start + parameter.numel()] *= factors[:, owner[parameter], None]

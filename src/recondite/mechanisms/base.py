@@ -161,6 +161,26 @@ class Mechanism(ABC):
     def log_likelihood(self, release: Any, gradient: Any) -> Any:
         """Log-density of a release given the gradient before noise: what an attacker maximises."""
 
+    def likelihood_blocks(self) -> tuple[int, ...] | None:
+        """Sizes of the parts of a vector whose inner products say all that a likelihood needs.
+
+        None where they do not: then an attacker must go through ``log_likelihood``, one gradient
+        at a time.
+        """
+        return None
+
+    def log_likelihood_of_products(self, inner: Any, squared: Any, own: Any) -> Any:
+        """``log_likelihood``, up to a constant of the release, from inner products alone.
+
+        This is what lets thousands of candidates be tried at the price of one matrix product.
+
+        Args:
+          inner: ⟨release, gradient⟩ of each part, on the last axis.
+          squared: ‖gradient‖² of each part, on the last axis.
+          own: ‖release‖² of each part.
+        """
+        raise NotImplementedError(f"{self.name} has no likelihood_blocks")
+
     @abstractmethod
     def log_bayes_capacity(self) -> float:
         """Log of Bayes' capacity of one release: an upper bound on min-entropy leakage, in nats."""

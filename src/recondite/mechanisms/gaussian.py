@@ -117,6 +117,15 @@ class Gaussian(Mechanism):
             2 * math.pi * variance
         )
 
+    def likelihood_blocks(self) -> tuple[int, ...] | None:
+        """The whole vector."""
+        return (self.required_dim(),)
+
+    def log_likelihood_of_products(self, inner: Any, squared: Any, own: Any) -> Any:
+        """(⟨r, g⟩ - ‖g‖²/2)/s²."""
+        del own
+        return ((inner - 0.5 * squared) / self.noise_std**2)[..., 0]
+
     def _balls(self) -> list[tuple[int, float]]:
         """Each layer's dimension, and the radius of its clipped sums over the noise."""
         if self.max_batch_size is None:

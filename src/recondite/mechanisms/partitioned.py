@@ -19,7 +19,7 @@ from recondite.mechanisms.base import (
     UndefinedNotionError,
 )
 from recondite.mechanisms.blocks import block_sizes, named_blocks, product_law, split
-from recondite.mechanisms.vmf import log_density, vmf_information
+from recondite.mechanisms.vmf import log_density, log_density_of_products, vmf_information
 from recondite.numerics.bessel import log_0f1
 from recondite.numerics.random import is_torch
 from recondite.numerics.sphere import sample_vmf
@@ -107,6 +107,14 @@ class PartitionedVonMisesFisher(Mechanism):
         pairs = zip(split(release, sized.sizes), split(gradient, sized.sizes), strict=True)
         terms = [log_density(r, g, k) for (r, g), k in zip(pairs, sized.kappas, strict=True)]
         return sum(terms[1:], terms[0])
+
+    def likelihood_blocks(self) -> tuple[int, ...] | None:
+        """The blocks that are noised."""
+        return self.sizes
+
+    def log_likelihood_of_products(self, inner: Any, squared: Any, own: Any) -> Any:
+        """Sum over blocks of κ·cos - Λ(κ)."""
+        return log_density_of_products(inner, squared, own, self.sizes, self.kappas)
 
     def log_bayes_capacity(self) -> float:
         """Capacities of the blocks add in log."""

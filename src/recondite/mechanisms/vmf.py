@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
@@ -12,7 +13,7 @@ from recondite.numerics.bessel import bessel_ratio, log_0f1
 from recondite.numerics.random import is_torch
 from recondite.numerics.sphere import sample_vmf
 
-__all__ = ["VonMisesFisher", "log_density", "vmf_information"]
+__all__ = ["VonMisesFisher", "log_density", "log_density_of_products", "vmf_information"]
 
 
 @dataclass(frozen=True)
@@ -61,6 +62,14 @@ class VonMisesFisher(Mechanism):
         self.gradient_dim(gradient)
         return log_density(release, gradient, self.kappa)
 
+    def likelihood_blocks(self) -> tuple[int, ...] | None:
+        """The whole vector."""
+        return (self.required_dim(),)
+
+    def log_likelihood_of_products(self, inner: Any, squared: Any, own: Any) -> Any:
+        """κ·cos - Λ_p(κ); 0 for a zero gradient."""
+        return log_density_of_products(inner, squared, own, (self.required_dim(),), (self.kappa,))
+
     def log_bayes_capacity(self) -> float:
         """κ - Λ_p(κ), an equality when averaged directions fill the sphere."""
         return float(self.kappa - log_0f1(self.required_dim(), self.kappa))
@@ -90,6 +99,19 @@ def vmf_information(dim: int, kappa: float) -> float:
     """
     mean = float(bessel_ratio(0.5 * dim - 1.0, kappa))
     return float(kappa * mean - log_0f1(dim, kappa))
+
+
+def log_density_of_products(
+    inner: Any, squared: Any, own: Any, sizes: Sequence[int], kappas: Sequence[float]
+) -> Any:
+    """Sum over parts of κ·cos - Λ(κ), from inner products; a part that is zero adds nothing."""
+    total = 0.0
+    for part, (size, kappa) in enumerate(zip(sizes, kappas, strict=True)):
+        square = squared[..., part]
+        there = square > 0
+        cosine = inner[..., part] / ((square + ~there) * own[..., part]) ** 0.5
+        total = total + (kappa * cosine - float(log_0f1(size, kappa))) * there
+    return total
 
 
 def log_density(release: Any, gradient: Any, kappa: float) -> Any:

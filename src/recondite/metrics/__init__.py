@@ -1,6 +1,6 @@
-"""How well an attack did: pictures, membership, and what a defence bought.
+"""How well an attack did: images, membership, gains over a blind guess, and what a defence bought.
 
-Names are loaded on first use: pictures need torch, the others do not.
+Names are loaded on first use: images need torch, the others do not.
 """
 
 from __future__ import annotations
@@ -16,10 +16,19 @@ if TYPE_CHECKING:
         improvement_reconstruction,
         topk_accuracy,
     )
+    from recondite.metrics.floors import (
+        Gain,
+        Metric,
+        VictimScores,
+        beats_guessing,
+        gain,
+        gains,
+    )
     from recondite.metrics.images import Scores, match_order, mse, psnr, score, ssim
     from recondite.metrics.roc import Roc, auc, auc_interval, tpr_at, tpr_interval
 
 _WHERE = {
+    "floors": ("Gain", "Metric", "VictimScores", "beats_guessing", "gain", "gains"),
     "images": ("Scores", "match_order", "mse", "psnr", "score", "ssim"),
     "roc": ("Roc", "auc", "auc_interval", "tpr_at", "tpr_interval"),
     "defence": (
@@ -31,10 +40,16 @@ _WHERE = {
 }
 
 __all__ = [
+    "Gain",
+    "Metric",
     "Roc",
     "Scores",
+    "VictimScores",
     "auc",
     "auc_interval",
+    "beats_guessing",
+    "gain",
+    "gains",
     "general_defence_capability",
     "improvement_membership",
     "improvement_reconstruction",

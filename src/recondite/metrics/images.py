@@ -12,7 +12,7 @@ from torch import Tensor
 
 from recondite import _validate
 
-__all__ = ["Scores", "match_order", "mse", "psnr", "score", "ssim"]
+__all__ = ["Scores", "assignment", "match_order", "mse", "psnr", "score", "ssim"]
 
 _SIGMA = 1.5
 _WINDOW = 11  # of the SSIM paper; smaller images get the largest odd window that fits
@@ -140,8 +140,12 @@ def match_order(images: Tensor, originals: Tensor) -> Tensor:
     """
     images, originals = _checked(images, originals)
     rows, columns = (part.flatten(1).double() for part in (originals, images))
-    cost = torch.cdist(rows, columns).square()
-    # A broken image goes where it costs the others nothing.
+    return assignment(torch.cdist(rows, columns).square())
+
+
+def assignment(cost: Tensor) -> Tensor:
+    """Positions of the reconstructions, (n,), of least total cost (originals, reconstructions)."""
+    # A broken reconstruction goes where it costs the others nothing.
     usable = torch.isfinite(cost)
     most = float(cost[usable].max()) if bool(usable.any()) else 0.0
     cost = torch.where(usable, cost, (len(cost) + 1) * most + 1.0)

@@ -96,9 +96,16 @@ class SecureGenerator:
         """Uniform on the multiples of 2⁻⁵³ in [0, 1), as a NumPy generator's ``random``."""
         return (self.words(count) >> np.uint64(11)).astype(np.float64) * 2.0**-53
 
-    def integers(self, high: int) -> int:
-        """A uniform integer below ``high``."""
-        return secrets.randbelow(high)
+    def integers(self, high: int, size: int | None = None) -> Any:
+        """A uniform integer below ``high``, or an array of so many independent ones."""
+        if size is None:
+            return secrets.randbelow(high)
+        found = self.words(size)
+        # A whole number of times ``high`` fits below this: words above would favour small numbers.
+        most = np.uint64(2**64 - 1 - 2**64 % high)
+        while bool((above := found > most).any()):
+            found[above] = self.words(int(above.sum()))
+        return (found % np.uint64(high)).astype(np.int64)
 
     def permutation(self, count: int) -> NDArray[np.int64]:
         """A uniform order of 0 … count - 1: that of random keys, drawn again on a tie."""

@@ -1,4 +1,4 @@
-"""The data sets of the papers, and a person's own, as images in [0, 1] with labels.
+"""Records of every kind: the data sets of the papers, images, tables, and a person's own.
 
 Files are read from a data directory and checked; nothing is downloaded and nothing unpickled.
 Names are loaded on first use: saying which data sets are here does not import torch.
@@ -11,30 +11,50 @@ from typing import TYPE_CHECKING
 from recondite._lazy import lazy_names
 
 if TYPE_CHECKING:
+    from recondite.records.base import Records, Shown
+    from recondite.records.blind import BlindGuess
     from recondite.records.catalogue import Availability, available, names
     from recondite.records.directories import search_path
     from recondite.records.images import ImageSet
-    from recondite.records.loading import load, load_function
+    from recondite.records.loading import load, load_function, load_records
+    from recondite.records.registry import RecordsKind, kind_of, kinds
+    from recondite.records.table_files import read_table
+    from recondite.records.tables import Column, TableSet
     from recondite.records.transforms import centre_crop, crop16, prepare, resize
 
 _WHERE = {
+    "base": ("Records", "Shown"),
+    "blind": ("BlindGuess",),
     "catalogue": ("Availability", "available", "names"),
     "images": ("ImageSet",),
-    "loading": ("load", "load_function"),
+    "registry": ("RecordsKind", "kind_of", "kinds"),
+    "loading": ("load", "load_function", "load_records"),
+    "table_files": ("read_table",),
+    "tables": ("Column", "TableSet"),
     "directories": ("search_path",),
     "transforms": ("centre_crop", "crop16", "prepare", "resize"),
 }
 
 __all__ = [
     "Availability",
+    "BlindGuess",
+    "Column",
     "ImageSet",
+    "Records",
+    "RecordsKind",
+    "Shown",
+    "TableSet",
     "available",
     "centre_crop",
     "crop16",
+    "kind_of",
+    "kinds",
     "load",
     "load_function",
+    "load_records",
     "names",
     "prepare",
+    "read_table",
     "resize",
     "search_path",
 ]

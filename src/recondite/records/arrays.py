@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Records", "check_md5", "check_size", "needed", "stratified"]
+__all__ = ["RawImages", "check_md5", "check_size", "needed", "stratified"]
 
 
 @dataclass(frozen=True, eq=False)
-class Records:
+class RawImages:
     """Images and labels as they lie in the files.
 
     Attributes:
@@ -28,9 +28,9 @@ class Records:
     labels: NDArray[np.int64]
     classes: tuple[str, ...]
 
-    def followed_by(self, other: Records) -> Records:
+    def followed_by(self, other: RawImages) -> RawImages:
         """Returns these records, then the others."""
-        return Records(
+        return RawImages(
             np.concatenate([self.images, other.images]),
             np.concatenate([self.labels, other.labels]),
             self.classes,

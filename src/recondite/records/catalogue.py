@@ -12,7 +12,7 @@ from typing import Any
 
 from recondite.records import bundled, celeba, cifar, idx, lfw, svhn
 from recondite.records.archives import extract
-from recondite.records.arrays import Records
+from recondite.records.arrays import RawImages
 from recondite.records.directories import find_archive, find_folder, search_path
 
 __all__ = ["SOURCES", "SPLITS", "Availability", "Source", "available", "names"]
@@ -35,18 +35,20 @@ class Source:
       archives: Archives that are extracted into the first folder when it is not there.
       system: Folders outside the data directory.
       package: The installed package that carries it, for those that come with one.
+      public: Whether its records may be shown: published, and no faces.
     """
 
     name: str
     title: str
     remedy: str
-    read: Callable[..., Records]
+    read: Callable[..., RawImages]
     count: Callable[[Path, str], int]
     folders: tuple[str, ...] = ()
     markers: tuple[str, ...] = ()
     archives: tuple[str, ...] = ()
     system: tuple[Path, ...] = ()
     package: str | None = None
+    public: bool = True
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -235,6 +237,7 @@ _ALL = (
         folders=("lfw", "lfw-deepfunneled", "lfw-deepfunneled/lfw-deepfunneled", "lfw_funneled"),
         markers=("*/*_0001.jpg",),
         archives=("lfw-deepfunneled.tgz", "lfw.tgz", "lfw.tar", "lfw.zip", "lfw-deepfunneled.zip"),
+        public=False,
     ),
     Source(
         "celeba",
@@ -246,6 +249,7 @@ _ALL = (
         folders=("celeba", "CelebA"),
         markers=("list_attr_celeba.txt",),
         archives=("celeba.zip", "celeba.tar.gz", "celeba.tar"),
+        public=False,
     ),
 )
 SOURCES = {source.name: source for source in _ALL}

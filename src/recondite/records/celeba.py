@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from recondite.records.archives import extract
-from recondite.records.arrays import Records
+from recondite.records.arrays import RawImages
 from recondite.records.directories import find_file
 from recondite.records.image_files import read_pictures
 
@@ -74,7 +74,7 @@ def read_celeba(
     *,
     attribute: str = "Smiling",
     size: int | None = 32,
-) -> Records:
+) -> RawImages:
     """Reads one split of the published partition; its number of images is checked."""
     labels = _attribute(find_file(folder, _ATTRIBUTES), attribute)
     if verify and len(labels) != _PUBLISHED:
@@ -91,7 +91,7 @@ def read_celeba(
         extract(find_file(folder, "img_align_celeba.zip"), pictures)
     images = read_pictures([find_file(pictures, name) for name in names], size=size)
     values = np.asarray([labels[name] for name in names], dtype=np.int64)
-    return Records(images, values, (f"not {attribute}", attribute))
+    return RawImages(images, values, (f"not {attribute}", attribute))
 
 
 def count_celeba(folder: Path, split: str) -> int:

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from recondite._validate import choice
-from recondite.records.arrays import Records, check_md5, check_size
+from recondite.records.arrays import RawImages, check_md5, check_size
 from recondite.records.directories import find_file
 
 __all__ = ["count_cifar10", "count_cifar100", "read_cifar10", "read_cifar100"]
@@ -57,15 +57,15 @@ def _records(
     rows: np.ndarray[tuple[int, int], np.dtype[np.uint8]],
     column: int,
     names: tuple[str, ...],
-) -> Records:
+) -> RawImages:
     labels = rows[:, column].astype(np.int64)
     if labels.max() >= len(names):
         raise ValueError(f"{path} has the label {labels.max()}, of {len(names)} classes")
     images = rows[:, rows.shape[1] - _PIXELS :].reshape(-1, 3, 32, 32)
-    return Records(images, labels, names)
+    return RawImages(images, labels, names)
 
 
-def read_cifar10(folder: Path, split: str, verify: bool) -> Records:
+def read_cifar10(folder: Path, split: str, verify: bool) -> RawImages:
     """Reads the batches of one split."""
     parts = []
     for name in _CIFAR10[split]:
@@ -76,7 +76,7 @@ def read_cifar10(folder: Path, split: str, verify: bool) -> Records:
             check_md5(path, content, _CIFAR10_MD5[name])
         parts.append(_records(path, rows, 0, _CIFAR10_CLASSES))
     images = np.concatenate([part.images for part in parts])
-    return Records(images, np.concatenate([part.labels for part in parts]), _CIFAR10_CLASSES)
+    return RawImages(images, np.concatenate([part.labels for part in parts]), _CIFAR10_CLASSES)
 
 
 def count_cifar10(folder: Path, split: str) -> int:
@@ -85,7 +85,7 @@ def count_cifar10(folder: Path, split: str) -> int:
     return sum(size // (1 + _PIXELS) for size in sizes)
 
 
-def read_cifar100(folder: Path, split: str, verify: bool, *, labels: str = "fine") -> Records:
+def read_cifar100(folder: Path, split: str, verify: bool, *, labels: str = "fine") -> RawImages:
     """Reads one split with its 100 fine labels, or its 20 coarse ones.
 
     The published sizes are checked, not checksums.

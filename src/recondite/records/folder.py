@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from recondite._validate import at_least, probability
-from recondite.records.arrays import Records, stratified
+from recondite.records.arrays import RawImages, stratified
 from recondite.records.image_files import is_picture, read_header, read_pictures
 
 __all__ = ["read_folder"]
@@ -41,7 +41,7 @@ def read_folder(
     if_differ: int | None = None,
     test_fraction: float = 0.2,
     seed: int = 0,
-) -> Records:
+) -> RawImages:
     """Reads one split of a folder of images.
 
     Subfolders ``train`` and ``test``, when both are there, are the splits and hold the classes.
@@ -82,7 +82,7 @@ def read_folder(
     if not given:
         positions = _drawn(root, np.asarray(labels), split, test_fraction, seed)
     images = read_pictures([paths[i] for i in positions], grey=grey, size=size)
-    return Records(images, np.asarray(labels, dtype=np.int64)[positions], classes)
+    return RawImages(images, np.asarray(labels, dtype=np.int64)[positions], classes)
 
 
 def _drawn(

@@ -12,7 +12,7 @@ from typing import BinaryIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from recondite.records.arrays import Records, check_md5
+from recondite.records.arrays import RawImages, check_md5
 from recondite.records.directories import find_file
 
 __all__ = ["CLOTHES", "DIGITS", "FASHION_MD5", "MNIST_MD5", "count_split", "read_idx", "read_split"]
@@ -96,7 +96,7 @@ def _files(folder: Path, split: str) -> tuple[Path, Path]:
 
 def read_split(
     folder: Path, split: str, verify: bool, *, md5: dict[str, str], classes: tuple[str, ...]
-) -> Records:
+) -> RawImages:
     """Reads the images and labels of one split."""
     arrays = []
     for path in _files(folder, split):
@@ -107,7 +107,7 @@ def read_split(
             f"the {split} images and labels in {folder} do not belong together: shapes "
             f"{images.shape} and {labels.shape}"
         )
-    return Records(images[:, None], labels.astype(np.int64), classes)
+    return RawImages(images[:, None], labels.astype(np.int64), classes)
 
 
 def count_split(folder: Path, split: str) -> int:

@@ -3,22 +3,26 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import Dataset
 
+from recondite.metrics.floors import Metric
+from recondite.metrics.images import score
 from recondite.records import transforms
+from recondite.records.base import Records
+from recondite.records.png import png
 
 __all__ = ["ImageSet"]
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ImageSet(Dataset[tuple[Tensor, int]]):
+class ImageSet(Records):
     """Labelled images: a torch dataset of (image, label).
 
     Attributes:
@@ -29,7 +33,18 @@ class ImageSet(Dataset[tuple[Tensor, int]]):
       source: Where it was found.
       mean: What was subtracted from the pixels of each channel, or None.
       std: What they were divided by, or None.
+      public: Whether the images are known to be public.
     """
+
+    kind: ClassVar = "images"
+    metrics: ClassVar = (
+        Metric("mse", "MSE", "lower", perfect=0.0, gain="share"),
+        Metric("psnr", "PSNR", "higher", unit="dB", perfect=math.inf, gain="none"),
+        Metric("ssim", "SSIM", "higher"),
+    )
+    exposure: ClassVar = "ssim"
+    media: ClassVar = "image/png"
+    typical_name: ClassVar = "mean image"
 
     images: Tensor
     labels: Tensor
@@ -38,6 +53,7 @@ class ImageSet(Dataset[tuple[Tensor, int]]):
     source: str = "memory"
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
+    public: bool = False
 
     def __post_init__(self) -> None:
         if self.images.dtype != torch.float32 or self.images.ndim != 4 or not self.images.numel():
@@ -66,12 +82,6 @@ class ImageSet(Dataset[tuple[Tensor, int]]):
                     "and call normalised(mean, std)"
                 )
 
-    def __len__(self) -> int:
-        return len(self.images)
-
-    def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        return self.images[index], int(self.labels[index])
-
     def __repr__(self) -> str:
         size = "×".join(str(side) for side in self.shape)
         return (
@@ -86,9 +96,9 @@ class ImageSet(Dataset[tuple[Tensor, int]]):
         return channels, height, width
 
     @property
-    def tensors(self) -> tuple[Tensor, Tensor]:
-        """Images and labels: loaders index them at once instead of record by record."""
-        return self.images, self.labels
+    def features(self) -> Tensor:
+        """The images."""
+        return self.images
 
     @property
     def pixel_scale(self) -> str:
@@ -99,31 +109,14 @@ class ImageSet(Dataset[tuple[Tensor, int]]):
         scale = ", ".join(f"{value:.4g}" for value in self.std)
         return f"(pixel in [0, 1] - ({shift})) / ({scale})"
 
-    def subset(self, indices: Sequence[int] | Tensor | slice) -> ImageSet:
-        """Returns the records at these positions, in this order (or where a mask is true)."""
-        if isinstance(indices, slice):
-            indices = range(len(self))[indices]
-        chosen = torch.as_tensor(indices if isinstance(indices, Tensor) else list(indices))
-        if chosen.ndim != 1 or not chosen.numel():
-            raise ValueError("indices must be a list of at least one position")
-        if chosen.dtype == torch.bool:
-            if len(chosen) != len(self):
-                raise ValueError(f"a mask must have {len(self)} entries, got {len(chosen)}")
-            chosen = chosen.nonzero().reshape(-1)
-            if not chosen.numel():
-                raise ValueError("the mask chooses no record")
-        if chosen.dtype.is_floating_point:
-            raise ValueError("indices must be whole numbers")
-        if int(chosen.min()) < -len(self) or int(chosen.max()) >= len(self):
-            raise ValueError(f"indices must lie below {len(self)}, got {int(chosen.max())}")
-        chosen = torch.where(chosen < 0, chosen + len(self), chosen).to(self.images.device)
-        return dataclasses.replace(self, images=self.images[chosen], labels=self.labels[chosen])
+    @property
+    def scale(self) -> str:
+        """What a pixel's number means, in words."""
+        return self.pixel_scale
 
-    def spread(self, count: int) -> ImageSet:
-        """Returns ``count`` records, evenly spaced: sets that lie sorted by class keep them all."""
-        if count >= len(self):
-            return self
-        return self.subset([index * len(self) // count for index in range(count)])
+    def replaced(self, features: Tensor, labels: Tensor) -> ImageSet:
+        """Returns a set of the same scale with these images."""
+        return dataclasses.replace(self, images=features, labels=labels)
 
     def prepared(self, how: str) -> ImageSet:
         """Returns the set cropped or resized as a name says, such as "crop16" or "resize32"."""
@@ -146,19 +139,6 @@ class ImageSet(Dataset[tuple[Tensor, int]]):
             raise ValueError("mean must be finite and std finite and above 0")
         images = (self.images - self._channels(shift)) / self._channels(scale)
         return dataclasses.replace(self, images=images, mean=shift, std=scale)
-
-    def standardised(self) -> ImageSet:
-        """Returns the set with mean 0 and standard deviation 1 in each channel.
-
-        The two numbers a channel are computed from these records. Use those of the training set
-        for the test set: ``test.normalised(train.mean, train.std)``.
-
-        No guarantee: they are an exact function of the records. Accounting of a private training
-        run does not cover them; for that, pass constants that do not come from the data to
-        ``normalised``.
-        """
-        mean, std = self.statistics()
-        return self.normalised(mean, std)
 
     def statistics(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Returns the mean and standard deviation of each channel, exact and thus not private."""
@@ -184,11 +164,35 @@ class ImageSet(Dataset[tuple[Tensor, int]]):
         pixels = given * self._channels(self.std).to(given) + self._channels(self.mean).to(given)
         return pixels.clamp(0, 1) if images is None else pixels
 
-    def to(self, device: torch.device | str) -> ImageSet:
-        """Returns the set on a device."""
-        return dataclasses.replace(
-            self, images=self.images.to(device), labels=self.labels.to(device)
-        )
+    def natural(self, features: Tensor | None = None) -> Tensor:
+        """Returns images of this set's scale as pixels; see ``pixels``."""
+        return self.pixels(features)
+
+    def typical(self) -> Tensor:
+        """Returns the mean image: of all guesses, the one of least expected squared error."""
+        return self.images.mean(0)
+
+    def distances(self, rebuilt: Tensor, originals: Tensor) -> Tensor:
+        """Squared errors of all pairs; pixels are clipped first, which no attacker would omit."""
+        rows, columns = (self._clipped(part).flatten(1).double() for part in (originals, rebuilt))
+        return torch.cdist(rows, columns).square()
+
+    def compare(self, rebuilt: Tensor, originals: Tensor) -> dict[str, Tensor]:
+        """MSE, PSNR and SSIM of each image, of pixels in [0, 1]; reconstructions are clipped."""
+        found = score(self._clipped(rebuilt), self._clipped(originals), matched=False)
+        return {"mse": found.mse, "psnr": found.psnr, "ssim": found.ssim}
+
+    def rendered(
+        self, rebuilt: Tensor, original: Tensor, *, reveal: bool
+    ) -> tuple[bytes | None, bytes | None]:
+        """Returns both as PNG files, or nothing: a good reconstruction shows the original."""
+        if not reveal:
+            return None, None
+        first, second = (png(self.pixels(part).cpu().numpy()) for part in (original, rebuilt))
+        return first, second
+
+    def _clipped(self, images: Tensor) -> Tensor:
+        return self.pixels(images).clamp(0, 1)
 
     def summary(self) -> dict[str, Any]:
         """Returns what the set is, in plain types."""

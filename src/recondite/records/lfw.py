@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from recondite._validate import at_least
-from recondite.records.arrays import Records, stratified
+from recondite.records.arrays import RawImages, stratified
 from recondite.records.image_files import is_picture, read_pictures
 
 __all__ = ["count_lfw", "read_lfw"]
@@ -41,7 +41,7 @@ def read_lfw(
     per_person: int = 14,
     size: int | None = 32,
     seed: int = 0,
-) -> Records:
+) -> RawImages:
     """Reads one split of the undersampled faces.
 
     Args:
@@ -70,7 +70,7 @@ def read_lfw(
     train, test = stratified(labels, len(labels) * 3 // 4, rng)
     part = train if split == "train" else test
     images = read_pictures([paths[index] for index in part], size=size)
-    return Records(images, labels[part], tuple(name.replace("_", " ") for name in people))
+    return RawImages(images, labels[part], tuple(name.replace("_", " ") for name in people))
 
 
 def count_lfw(folder: Path, split: str) -> int:

@@ -1,8 +1,7 @@
-"""One function for all data: a name, a folder of images, or a person's own function."""
+"""One function for all data: a name, a folder of images, a person's own function, any kind."""
 
 from __future__ import annotations
 
-import difflib
 import os
 from pathlib import Path
 from typing import Any
@@ -11,17 +10,45 @@ import numpy as np
 import torch
 
 from recondite._validate import choice
-from recondite.records.arrays import Records
-from recondite.records.catalogue import SOURCES, SPLITS, names
+from recondite.records.arrays import RawImages
+from recondite.records.base import Records
+from recondite.records.catalogue import SOURCES, SPLITS
 from recondite.records.directories import search_path
 from recondite.records.folder import read_folder
 from recondite.records.images import ImageSet
+from recondite.records.registry import ImageFolders, kind_of
 from recondite.records.transforms import resized
-from recondite.records.user_code import accepted, is_dotted, load_object
+from recondite.records.user_code import accepted, load_object
 
-__all__ = ["load", "load_function"]
+__all__ = ["load", "load_folder", "load_function", "load_named", "load_own", "load_records"]
 
+_DIFFER = "if_differ"  # the size that prepare brings a folder's images to where they differ
 _FOLDER_OPTIONS = ("size", "test_fraction", "seed")
+
+
+def load_records(
+    name: str | os.PathLike[str],
+    split: str = "train",
+    *,
+    directory: str | os.PathLike[str] | None = None,
+    verify: bool = True,
+    **options: Any,
+) -> Records:
+    """Loads records of any kind, ours or registered: see :mod:`recondite.records.registry`.
+
+    Args:
+      name: What a ``--data`` argument takes.
+      split: "train", "test", or "all" for the one followed by the other.
+      directory: The data directory; by default RECONDITE_DATA, ``./data`` or the user's.
+      verify: Compares files with what was published (checksums, or sizes).
+      **options: Of the kind.
+
+    Raises:
+      ValueError: In one line: what is missing and where to put it, or what is wrong with it.
+    """
+    choice("split", split, (*SPLITS, "all"))
+    text = os.fspath(name)
+    return kind_of(text).load(text, split, directory=directory, verify=verify, **options)
 
 
 def load(
@@ -59,20 +86,14 @@ def load(
       >>> load("digits")
       ImageSet(digits: 1,437 images 1×8×8, 10 classes, pixels in [0, 1])
     """
-    choice("split", split, (*SPLITS, "all"))
-    text = os.fspath(name)
-    if text in SOURCES:
-        found = _named(text, split, directory, verify, options)
-    elif Path(text).expanduser().is_dir():
-        found = _folder(Path(text).expanduser(), split, options, resized(prepare))
-    elif is_dotted(text):
-        found = _own(text, split, options)
-    else:
-        near = difflib.get_close_matches(text, names(), n=1)
-        hint = f" (did you mean {near[0]}?)" if near else ""
+    text, size = os.fspath(name), resized(prepare)
+    if size is not None and isinstance(kind_of(text), ImageFolders):
+        options[_DIFFER] = size
+    found = load_records(text, split, directory=directory, verify=verify, **options)
+    if not isinstance(found, ImageSet):
         raise ValueError(
-            f"data must be one of {', '.join(names())}, a folder of images or "
-            f"package.module:function, got {text!r}{hint}"
+            f"{text} holds {found.kind}, and images are needed here: "
+            "recondite.records.load_records loads it"
         )
     if prepare is None:
         return found
@@ -95,22 +116,25 @@ def _check(name: str, options: dict[str, Any], known: tuple[str, ...]) -> None:
             raise ValueError(f"{option} is not an option of {name}{listed}")
 
 
-def _image_set(parts: list[Records], name: str, source: str) -> ImageSet:
+def _image_set(parts: list[RawImages], name: str, source: str, public: bool = False) -> ImageSet:
     records = parts[0] if len(parts) == 1 else parts[0].followed_by(parts[1])
     # frombuffer's arrays are read-only, which tensors cannot be.
     array = records.images if records.images.flags.writeable else records.images.copy()
     images = torch.from_numpy(np.ascontiguousarray(array))
     pixels = images.to(torch.float32).div_(255) if images.dtype == torch.uint8 else images
-    return ImageSet(pixels, torch.from_numpy(records.labels), records.classes, name, source)
+    labels = torch.from_numpy(records.labels)
+    return ImageSet(pixels, labels, records.classes, name, source, public=public)
 
 
-def _named(
+def load_named(
     name: str,
     split: str,
-    directory: str | os.PathLike[str] | None,
-    verify: bool,
-    options: dict[str, Any],
+    *,
+    directory: str | os.PathLike[str] | None = None,
+    verify: bool = True,
+    **options: Any,
 ) -> ImageSet:
+    """Loads a data set of the catalogue."""
     source = SOURCES[name]
     _check(name, options, source.options)
     folder = source.obtain(search_path(directory))
@@ -118,10 +142,21 @@ def _named(
         parts = [source.read(folder, part, verify, **options) for part in _parts(split)]
     except OSError as error:
         raise ValueError(f"{name} cannot be read: {error}") from error
-    return _image_set(parts, name, str(folder))
+    return _image_set(parts, name, str(folder), source.public and verify)
 
 
-def _folder(folder: Path, split: str, options: dict[str, Any], if_differ: int | None) -> ImageSet:
+def load_folder(
+    data: str,
+    split: str,
+    *,
+    directory: str | os.PathLike[str] | None = None,
+    verify: bool = True,
+    **options: Any,
+) -> ImageSet:
+    """Loads a folder of images."""
+    del directory, verify  # the folder is named, and nothing is published to compare with
+    folder = Path(data).expanduser()
+    if_differ = options.pop(_DIFFER, None)
     _check(f"a folder of images ({folder})", options, _FOLDER_OPTIONS)
     try:
         parts = [
@@ -152,16 +187,26 @@ def load_function(name: str, split: str = "train", **options: Any) -> Any:
     return function(**given, **options)
 
 
-def _own(name: str, split: str, options: dict[str, Any]) -> ImageSet:
+def load_own(
+    name: str,
+    split: str,
+    *,
+    directory: str | os.PathLike[str] | None = None,
+    verify: bool = True,
+    **options: Any,
+) -> Records:
+    """Loads what a person's own function returns: records of any kind, or a dataset of images."""
+    del directory, verify
+    returned = [load_function(name, part, **options) for part in _parts(split)]
     sets = [
-        ImageSet.from_dataset(load_function(name, part, **options), name=name, source=name)
-        for part in _parts(split)
+        one if isinstance(one, Records) else ImageSet.from_dataset(one, name=name, source=name)
+        for one in returned
     ]
     if len(sets) == 1:
         return sets[0]
     first, second = sets
-    if first.shape != second.shape or (first.mean, first.std) != (second.mean, second.std):
+    if (type(first), first.shape, first.scale) != (type(second), second.shape, second.scale):
         raise ValueError(f"{name} returns splits that differ in shape or scale")
-    images, labels = (torch.cat([getattr(s, part) for s in sets]) for part in ("images", "labels"))
-    longer = max((s.classes for s in sets), key=len)
-    return ImageSet(images, labels, longer, name, name, first.mean, first.std)
+    longer = max(sets, key=lambda one: len(one.classes))
+    features, labels = (torch.cat(parts) for parts in zip(*(s.tensors for s in sets), strict=True))
+    return longer.replaced(features, labels)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from recondite.records.arrays import Records, check_size
+from recondite.records.arrays import RawImages, check_size
 from recondite.records.directories import find_file
 from recondite.records.idx import DIGITS
 
@@ -29,7 +29,7 @@ def _scipy(path: Path, function: str, **options: Any) -> Any:
         raise ValueError(f"{path} is not a MATLAB 5 file that can be read: {error}") from error
 
 
-def read_svhn(folder: Path, split: str, verify: bool) -> Records:
+def read_svhn(folder: Path, split: str, verify: bool) -> RawImages:
     """Reads one split; the files call the digit 0 ten. The published sizes are checked."""
     path = _file(folder, split)
     if verify:
@@ -44,7 +44,7 @@ def read_svhn(folder: Path, split: str, verify: bool) -> Records:
         raise ValueError(f"{path}: y must hold one label for each of {images.shape[3]} images")
     if not np.isin(labels, np.arange(1, 11)).all():
         raise ValueError(f"{path}: y must hold labels from 1 to 10")
-    return Records(
+    return RawImages(
         np.ascontiguousarray(images.transpose(3, 2, 0, 1)), labels.astype(np.int64) % 10, DIGITS
     )
 

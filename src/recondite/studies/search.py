@@ -33,7 +33,7 @@ def _calibrated(task: dict[str, Any]) -> dict[str, Any]:
     from recondite.mechanisms import Setting
     from recondite.notions.calibration import calibrate
     from recondite.studies.splits import pool
-    from recondite.training.sampling import PrivateLoader
+    from recondite.training.sampling import PrivateLoader, usual_sampling
     from recondite.training.setup import build_model
 
     defence = {**task["defence"], "value": 1.0}
@@ -42,7 +42,7 @@ def _calibrated(task: dict[str, Any]) -> dict[str, Any]:
     noise = mechanism(defence["name"], 1.0, defence["settings"])
     loader = PrivateLoader(
         DataLoader(records, batch_size=min(planned.batch_size, len(records))),
-        sampling=planned.sampling or ("fixed-size" if noise.stage == "record" else "poisson"),
+        sampling=planned.sampling or usual_sampling(noise),
         max_batch_size=planned.max_batch_size,
     )
     model = build_model(planned, records)

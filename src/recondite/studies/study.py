@@ -35,7 +35,7 @@ class Training(_Part):
     weight_decay: Annotated[float, Field(ge=0)] | None = None
     clipping: Literal["flat", "per-layer", "automatic", "psac", "scale", "none"] | None = None
     max_grad_norm: Positive | None = None
-    sampling: Literal["poisson", "shuffled", "fixed-size"] | None = None
+    sampling: Literal["poisson", "allocation", "shuffled", "fixed-size"] | None = None
     max_batch_size: Count | None = None
     physical_batch_size: Count | None = None
     pixels: Literal["published", "half", "unit"] | None = None

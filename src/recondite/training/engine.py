@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
 from collections.abc import Callable
 from functools import partial
 from types import TracebackType
 from typing import Any
 
-import torch
 from torch import nn
 from torch.optim import Optimizer
 from torch.utils.data import DataLoader
@@ -19,20 +17,16 @@ from recondite import _validate
 from recondite.accounting import epsilon as tight_epsilon
 from recondite.accounting.schedules import Schedule
 from recondite.gradients.clipping import Bound, bound_rule
-from recondite.gradients.collector import Collector
-from recondite.gradients.handover import Handover
+from recondite.gradients.handover import Turn
 from recondite.mechanisms import Mechanism, Setting, Units
 from recondite.notions import Account, account
 from recondite.notions.calibration import calibrate
-from recondite.numerics.fork_safe import Renewed
-from recondite.numerics.random import new_generator
-from recondite.training.guard import Guard, refuse_distributed, refuse_private
+from recondite.training.guard import refuse_distributed, refuse_private
 from recondite.training.ledger import UNLABELLED, Ledger, runs_of
-from recondite.training.limit import most_steps
-from recondite.training.loss_check import LossCheck
-from recondite.training.optimizers import check_optimizer, release_first
-from recondite.training.sampling import Draw, PrivateLoader
-from recondite.training.terms import check, terms
+from recondite.training.limit import BudgetSpentError, Limit, most_steps
+from recondite.training.private_run import PrivateRun
+from recondite.training.sampling import PrivateLoader, usual_sampling
+from recondite.training.terms import check
 
 __all__ = ["BudgetSpentError", "PrivacyEngine"]
 
@@ -40,12 +34,11 @@ PER_RECORD = (
     "the loss is the {} over records of each record's own loss, and no layer or hook mixes the "
     "records of a batch"
 )
-PUBLIC_NUMBER = "the number of records is public: the sampling rate is the batch size over it"
+_PUBLIC = {
+    "poisson": ("the number of records is public: the sampling rate is the batch size over it",),
+    "allocation": ("the number of records is public: it gives the number of batches",),
+}
 SIMULATION = "simulation: no guarantee for this model (its noise follows from a seed)"
-
-
-class BudgetSpentError(RuntimeError):
-    """One step more would spend more than ``max_epsilon``."""
 
 
 class PrivacyEngine:
@@ -91,10 +84,7 @@ class PrivacyEngine:
         self.seed = seed
         self.secure = secure
         self.ledger = Ledger(ledger)
-        self._mechanism: Mechanism | None = None
-        self._loader: PrivateLoader | None = None
-        self._restore: Callable[[], None] | None = None
-        self._most: int | None = None
+        self._made: PrivateRun | None = None
 
     def make_private(
         self,
@@ -120,11 +110,11 @@ class PrivacyEngine:
           mechanism: What is released at every step.
           max_grad_norm: C, the bound on one record's gradient (one a layer for per-layer).
           clipping: "flat", "per-layer", "automatic", "psac", "scale", "none", or a rule.
-          sampling: "poisson" (the default), "shuffled" or "fixed-size" (the default where noise is
-            drawn for each record).
+          sampling: "poisson" (the default), "allocation", "shuffled" or "fixed-size" (the default
+            where noise is drawn for each record).
           batch_size: The expected batch size, if not the loader's.
-          max_batch_size: The sum of a larger Poisson batch is projected onto the ball that so
-            many records can fill, which costs no sensitivity.
+          max_batch_size: The sum of a larger batch, where their sizes vary, is projected onto the
+            ball that so many records can fill, which costs no sensitivity.
           physical_batch_size: Largest piece that goes through the model at once.
           loss_reduction: "mean" or "sum", as the training loop computes its loss from the records'
             own losses. What cross-entropies show of it is checked. "per-record" is a mean that is
@@ -137,7 +127,7 @@ class PrivacyEngine:
         Raises:
           ValueError: One line that names the argument and the remedy.
         """
-        if self._mechanism is not None:
+        if self._made is not None:
             raise ValueError("this engine is in use: make another PrivacyEngine for another model")
         _validate.choice("loss_reduction", loss_reduction, ("mean", "sum", "per-record"))
         refuse_distributed(module)
@@ -149,41 +139,40 @@ class PrivacyEngine:
             )
         if not module.training:
             raise ValueError("module is in evaluation mode: call module.train() first")
-        default = "fixed-size" if mechanism.stage == "record" else "poisson"
         loader = PrivateLoader(
             data_loader,
-            sampling=sampling or default,
+            sampling=sampling or usual_sampling(mechanism),
             batch_size=batch_size,
             max_batch_size=max_batch_size,
             physical_batch_size=physical_batch_size,
             seed=self.seed,
             secure=self.secure,
         )
-        collector = Collector(module)
-        check_optimizer(optimizer, collector.parameters)
-        bound = bound_rule(clipping, max_grad_norm, len(collector.rules))
-        if mechanism.stage != "record" and not math.isfinite(bound.norm):
-            collector.detach()  # no record is bounded by itself: ordinary training, at its speed
-        self._loader, self._collector, self._bound = loader, collector, bound
-        self._mean, self._vouched = loss_reduction != "sum", loss_reduction == "per-record"
-        sizes = (loader.batch_size, loader.max_batch_size)
-        self._handover = Handover(mechanism, collector, bound, *sizes)
-        self._mechanism = self._handover.mechanism
-        self._handover.refuse_unbounded(self.schedule(1).neighbouring(self._mechanism))
-        self._noise = Renewed(
-            partial(new_generator, collector.parameters[0], self.seed, secure=self.secure),
-            seeded=self.seed is not None,
+        self._made = PrivateRun(
+            module=module,
+            optimizer=optimizer,
+            loader=loader,
+            mechanism=mechanism,
+            bound=partial(bound_rule, clipping, max_grad_norm),
+            loss_reduction=loss_reduction,
+            limit=partial(self._limit, loader),
+            ledger=self.ledger,
+            seed=self.seed,
+            secure=self.secure,
         )
-        self._sum: torch.Tensor | None = None
-        self._records = 0
-        self._limit()
-        watched = collector.attached and not self._vouched
-        self._loss_check = LossCheck(module, mean=self._mean) if watched else None
-        self._guard = Guard(module, optimizer, loader, collector.parameters, collector.rules)
-        loader.begin, loader.opened = self._begin, self._opened
-        self.ledger.bind(self._terms(), simulation=self.seed is not None)
-        self._restore = release_first(optimizer, self._step, self._guard.before_update)
         return module, optimizer, loader
+
+    def _limit(self, loader: PrivateLoader, mechanism: Mechanism) -> Limit:
+        if self.max_epsilon is None or self.delta is None:
+            return Limit(loader, self.ledger)  # the constructor asks for delta with max_epsilon
+        most = most_steps(mechanism, loader, self.max_epsilon, self.delta)
+        return Limit(loader, self.ledger, self.max_epsilon, most)
+
+    @property
+    def _run(self) -> PrivateRun:
+        if self._made is None:
+            raise ValueError("nothing is private yet: call make_private first")
+        return self._made
 
     def detach(self) -> None:
         """Gives the model and the optimizer back as they were; the account stays.
@@ -191,15 +180,29 @@ class PrivacyEngine:
         The model has its own forward functions and no gradients, the optimizer its own step, and
         the private loader no more batches.
         """
-        if self._restore is None or self._loader is None:
-            return
-        self._restore()
-        self._restore = None
-        if self._loss_check is not None:
-            self._loss_check.detach()
-        self._collector.remove()
-        self._forget()
-        self._loader.begin = _refuse_detached
+        if self._made is not None:
+            self._made.detach()
+
+    def observe(self, callback: Callable[[Turn], None]) -> None:
+        """Has a callback see what every step releases, and from what, before the weights change.
+
+        For audits: the sum before noise is what a mechanism is there to hide. Call it after
+        :meth:`make_private`.
+
+        Args:
+          callback: Gets the bounded sum in units of one record's bound, its release, and the
+            places of the batch's records in the loader's data set. What it gets are copies.
+
+        Raises:
+          ValueError: The engine has no seed, so that this training is no simulation; or noise is
+            drawn for each record, not for sums.
+        """
+        run = self._run
+        if self.seed is None:
+            raise ValueError(
+                "observe hands out sums without noise, in simulations only: give the engine a seed"
+            )
+        run.observe(callback)
 
     def __enter__(self) -> PrivacyEngine:
         return self
@@ -224,10 +227,9 @@ class PrivacyEngine:
     ) -> tuple[nn.Module, Optimizer, PrivateLoader]:
         """As :meth:`make_private`, with the weakest noise that meets ε after so many epochs."""
         module: nn.Module = options["module"]
-        default = "fixed-size" if mechanism.stage == "record" else "poisson"
         plan = PrivateLoader(
             data_loader,
-            sampling=options.get("sampling") or default,
+            sampling=options.get("sampling") or usual_sampling(mechanism),
             batch_size=options.get("batch_size"),
             max_batch_size=options.get("max_batch_size"),
         )
@@ -255,28 +257,32 @@ class PrivacyEngine:
     @property
     def mechanism(self) -> Mechanism:
         """The mechanism, configured for the model."""
-        if self._mechanism is None:
-            raise ValueError("nothing is private yet: call make_private first")
-        return self._mechanism
+        return self._run.handover.mechanism
 
     @property
     def units(self) -> Units:
         """What the mechanism's units are in the model's gradients."""
-        if self._mechanism is None:
-            raise ValueError("nothing is private yet: call make_private first")
-        return self._handover.units
+        return self._run.handover.units
+
+    @property
+    def bound(self) -> Bound:
+        """How each record's gradient is bounded."""
+        return self._run.bound
+
+    @property
+    def loader(self) -> PrivateLoader:
+        """The private loader."""
+        return self._run.loader
 
     @property
     def _generator(self) -> Any:
-        return self._noise.current()
+        return self._run.generator
 
     def schedule(self, steps: int | None = None) -> Schedule:
         """The schedule of the steps taken, or of so many."""
-        if self._loader is None:
-            raise ValueError("nothing is private yet: call make_private first")
         if steps is None:
-            return self._loader.schedule(self.steps, self.ledger.epochs)
-        return self._loader.schedule(steps)
+            return self.loader.schedule(self.steps, self.ledger.epochs)
+        return self.loader.schedule(steps)
 
     def get_epsilon(self, delta: float) -> float:
         """Tight ε of the steps taken and the epochs begun, at δ: that of :meth:`report`."""
@@ -293,11 +299,10 @@ class PrivacyEngine:
 
     def _assumptions(self) -> list[str]:
         """What the account rests on beside the mechanism and the schedule."""
-        line = PER_RECORD.format("mean" if self._mean else "sum")
-        if self._vouched:
+        line = PER_RECORD.format("mean" if self._run.mean else "sum")
+        if self._run.vouched:
             line += ' (vouched for by loss_reduction="per-record", not checked)'
-        assert self._loader is not None
-        return [line, PUBLIC_NUMBER] if self._loader.sampling == "poisson" else [line]
+        return [line, *_PUBLIC.get(self.loader.sampling, ())]
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint carries: counts and parameters, never a seed or a generator.
@@ -309,9 +314,9 @@ class PrivacyEngine:
             "steps": self.steps,
             "epochs": self.ledger.epochs,
             "runs": {name: list(count) for name, count in self.ledger.runs().items()},
-            **self._terms(),
+            **self._run.terms(),
             "simulation": self.simulation,
-            **self._handover.state_dict(),
+            **self._run.handover.state_dict(),
         }
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -324,106 +329,8 @@ class PrivacyEngine:
           ValueError: Its steps were made otherwise (mechanism, sampling, batch size, number of
             records), or it does not say how: under this engine's schedule they could cost less.
         """
-        check("checkpoint", state, self._terms())
-        self._handover.check_state(state)
+        run = self._run
+        check("checkpoint", state, run.terms())
+        run.handover.check_state(state)
         self.ledger.take_over(runs_of(state), state.get("simulation"))
-        self._handover.load_state_dict(state)
-
-    def _terms(self) -> dict[str, Any]:
-        mechanism = self.mechanism
-        assert self._loader is not None
-        return terms(mechanism, self._loader, self._bound)
-
-    def _limit(self) -> None:
-        if self.max_epsilon is None or self.delta is None or self._loader is None:
-            return  # the constructor asks for delta with max_epsilon
-        self._most = most_steps(self.mechanism, self._loader, self.max_epsilon, self.delta)
-        self._loader.allowed = self._may_step
-        self._loader.may_begin = lambda: self._may_step(new_epoch=True)
-
-    def _may_step(self, *, new_epoch: bool = False) -> bool:
-        """Whether one step more, in this epoch or a new one, keeps within ``max_epsilon``."""
-        if self._most is None or self._loader is None:
-            return True
-        planned = self._loader.schedule(self.steps + 1, self.ledger.epochs + new_epoch)
-        return planned.steps <= self._most
-
-    def _begin(self) -> None:
-        """A pass over the records begins; a batch that was broken off is forgotten."""
-        self._forget()
-        self._guard.begin()
-        self.ledger.before_epoch()
-
-    def _opened(self) -> None:
-        """A piece is handed out; passes from before it are none of it."""
-        self._collector.tape.clear()
-        if self._loss_check is not None:
-            self._loss_check.clear()
-        self._guard.opened()
-
-    def _forget(self) -> None:
-        """Drops what was collected and not released."""
-        self._sum, self._records = None, 0
-        self._collector.tape.clear()
-        for parameter in self._collector.parameters:
-            parameter.grad = None
-
-    def _step(self) -> bool:
-        """Releases the last backward pass, if all is as it was accounted; False within a batch."""
-        assert self._loader is not None
-        if not self._may_step():
-            raise BudgetSpentError(f"max_epsilon {self.max_epsilon:g} is spent: stop training")
-        try:
-            draw = self._loader.take()
-            self._guard.check()
-            if self._loss_check is not None and draw.keep:
-                self._loss_check.judge(draw.rows)
-            return self._release(draw)
-        except BaseException:
-            self._forget()  # nothing of a refused batch reaches the next step
-            raise
-
-    @torch.no_grad()
-    def _release(self, draw: Draw) -> bool:
-        """Turns the last backward pass into gradients; False while a batch is incomplete."""
-        assert self._loader is not None
-        collector = self._collector
-        whole = self._sum is None and draw.last and draw.keep
-        if whole and not collector.attached and self._handover.plain:
-            self.ledger.before_release()  # nothing is bounded or noised: no copy is needed
-            collector.rescale((draw.rows if self._mean else 1) / self._loader.batch_size)
-            return True
-        piece = self._piece(draw.rows, draw.keep)
-        self._sum = piece if self._sum is None else self._sum + piece
-        self._records += draw.rows if draw.keep else 0
-        if not draw.last:
-            for parameter in collector.parameters:
-                parameter.grad = None
-            return False
-        self.ledger.before_release()
-        total, self._sum = self._sum, None
-        records, self._records = self._records, 0
-        if records > self._loader.max_batch_size and not self._handover.per_record:
-            collector.project(total, self._bound, self._loader.max_batch_size)
-        average = self._handover.gradient(total, self._generator)
-        start = 0
-        for parameter in collector.parameters:
-            size = parameter.numel()
-            parameter.grad = average[start : start + size].view_as(parameter).to(parameter.dtype)
-            start += size
-        return True
-
-    def _piece(self, rows: int, keep: bool) -> torch.Tensor:
-        collector = self._collector
-        if not collector.attached:
-            return collector.plain_sum(rows, mean=self._mean, keep=keep)
-        if not self._handover.per_record:
-            return collector.bounded_sum(self._bound, rows, mean=self._mean, keep=keep)
-        gradients = collector.per_sample(rows, mean=self._mean)
-        if not keep:
-            return torch.zeros(collector.dim, device=gradients.device, dtype=gradients.dtype)
-        return self._handover.rows(gradients, self._generator)
-
-
-def _refuse_detached() -> None:
-    raise ValueError("the engine of this private loader was detached: make another one")
+        run.handover.load_state_dict(state)

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
@@ -28,33 +27,35 @@ from torch.utils.data import (
 
 from recondite import _validate
 from recondite._forks import generation
-from recondite.accounting.schedules import FixedSize, Poisson, Schedule, Shuffled
+from recondite.accounting.schedules import (
+    SAMPLINGS,
+    FixedSize,
+    Poisson,
+    RandomAllocation,
+    Schedule,
+    Shuffled,
+)
+from recondite.mechanisms import Mechanism
 from recondite.numerics.fork_safe import Renewed
 from recondite.numerics.secure import SecureGenerator
 from recondite.records.images import ImageSet
+from recondite.training.draws import Draw, LoaderEvents
 
-__all__ = ["Draw", "PrivateLoader", "default_max_batch"]
-
-SAMPLINGS = ("poisson", "shuffled", "fixed-size")
+__all__ = ["PrivateLoader", "default_max_batch", "usual_sampling"]
 
 
-@dataclass(frozen=True)
-class Draw:
-    """What the batch in hand is.
-
-    Attributes:
-      rows: Records in this physical piece.
-      keep: False for the placeholder of an empty batch.
-      last: Whether this piece completes the batch.
-    """
-
-    rows: int
-    keep: bool
-    last: bool
+def usual_sampling(mechanism: Mechanism) -> str:
+    """How batches are drawn unless a person says otherwise."""
+    return "fixed-size" if mechanism.stage == "record" else "poisson"
 
 
 def default_max_batch(records: int, rate: float) -> int:
-    """A batch size that Poisson batches exceed with probability below 1e-12 (Bernstein)."""
+    """A batch size that batches exceed with probability below 1e-12 (Bernstein).
+
+    Args:
+      records: Number of records, each of which joins a batch independently of the others.
+      rate: With what probability.
+    """
     mean, log = records * rate, 12 * math.log(10)
     spread = math.sqrt(2 * mean * (1 - rate) * log + (log / 3) ** 2) + log / 3
     return min(records, math.ceil(mean + spread))
@@ -64,8 +65,9 @@ class PrivateLoader:
     """Iterates over one epoch's worth of private batches.
 
     Guarantee: batches are drawn with operating-system entropy (or the seed given) exactly as the
-    schedule of :meth:`schedule` says. A Poisson batch above ``max_batch_size`` is handed out
-    whole: dropping records would let one displace another. The engine projects its sum.
+    schedule of :meth:`schedule` says. A Poisson batch, or one of a random allocation, above
+    ``max_batch_size`` is handed out whole: dropping records would let one displace another. The
+    engine projects its sum.
     A process forked in the middle of an epoch does not share its batches: the epoch ends there.
     So does an epoch when the next one begins: going on with it is refused.
 
@@ -75,10 +77,7 @@ class PrivateLoader:
     Attributes:
       dataset: The records that are drawn from.
       draw: What the batch handed out last is.
-      allowed: Asked before every batch; False ends the epoch.
-      may_begin: Asked before an epoch begins; False leaves it out.
-      begin: Called when an epoch begins.
-      opened: Called when a batch, or a piece of one, is handed out.
+      events: Who is asked and told what happens to the batches.
       handed_out: Pieces handed out since the last step; none after the end of an epoch.
     """
 
@@ -116,17 +115,14 @@ class PrivateLoader:
         self._entropy = Renewed(
             SecureGenerator if secure else partial(_generator, seed), seeded=self._seeded
         )
-        self.draw = Draw(0, False, True)
-        self.allowed: Callable[[], bool] = lambda: True
-        self.may_begin: Callable[[], bool] = lambda: True
-        self.begin: Callable[[], None] = lambda: None
-        self.opened: Callable[[], None] = lambda: None
+        self.draw = Draw(0, False, True, [])
+        self.events = LoaderEvents()
         self.handed_out = 0
         self._epoch = 0
         self._process = generation()
 
     def _default_max(self) -> int:
-        if self.sampling == "poisson":
+        if self.sizes_vary:
             return default_max_batch(self.records, self.rate)
         return self.batch_size
 
@@ -135,8 +131,20 @@ class PrivateLoader:
         return self._entropy.current()
 
     @property
+    def sizes_vary(self) -> bool:
+        """Whether a batch has a random number of records, none among them."""
+        return self.sampling in ("poisson", "allocation")
+
+    @property
+    def whole_epochs(self) -> bool:
+        """Whether an epoch counts as a whole once it has begun."""
+        return self.sampling in ("shuffled", "allocation")
+
+    @property
     def rate(self) -> float:
         """Expected share of the records in a batch."""
+        if self.sampling == "allocation":
+            return 1.0 / self.batches
         return self.batch_size / self.records
 
     @property
@@ -148,15 +156,16 @@ class PrivateLoader:
         """How many pieces an epoch hands out: batches, unless they are cut.
 
         Raises:
-          TypeError: Poisson batches that are cut: their pieces cannot be known in advance. Loops
-            that ask for a length then go on until the loader ends, as they must.
+          TypeError: Batches of a random size that are cut: their pieces cannot be known in advance.
+            Loops that ask for a length then go on until the loader ends, as they must.
         """
         size = self.physical_batch_size
         if size is None:
             return self.batches
-        if self.sampling == "poisson":
+        if self.sizes_vary:
             raise TypeError(
-                "the number of pieces of Poisson batches is random: loader.batches counts batches"
+                f"the number of pieces of {self.sampling.replace('poisson', 'Poisson')} batches is "
+                "random: loader.batches counts batches"
             )
         whole, rest = divmod(self.records, self.batch_size)
         if self.sampling == "fixed-size":
@@ -168,13 +177,16 @@ class PrivateLoader:
 
         Args:
           steps: Batches that were released.
-          epochs: Passes that were begun: a part of a shuffled one is accounted as a whole.
+          epochs: Passes that were begun: a part of one is accounted as a whole where each record
+            is in it once.
         """
         if self.sampling == "poisson":
             return Poisson(self.rate, steps)
         if self.sampling == "fixed-size":
             return FixedSize(self.batch_size, self.records, steps)
         whole = max(epochs, math.ceil(steps / self.batches))
+        if self.sampling == "allocation":
+            return RandomAllocation(self.batches, whole)
         return Shuffled(whole, self.batch_size, self.records)
 
     def _batches(self) -> Iterator[np.ndarray[Any, np.dtype[np.int64]]]:
@@ -182,6 +194,11 @@ class PrivateLoader:
             order = self._rng.permutation(self.records)
             for start in range(0, self.records, self.batch_size):
                 yield order[start : start + self.batch_size]
+            return
+        if self.sampling == "allocation":
+            batch = self._rng.integers(self.batches, size=self.records)
+            order = np.argsort(batch, kind="stable")
+            yield from np.split(order, np.searchsorted(batch[order], range(1, self.batches)))
             return
         for _ in range(self.batches):
             if self.sampling == "fixed-size":
@@ -192,13 +209,12 @@ class PrivateLoader:
     def _pieces(self) -> Iterator[tuple[list[int], Draw]]:
         for batch in self._batches():
             if len(batch) == 0:
-                yield [int(self._rng.integers(self.records))], Draw(1, False, True)
+                yield [int(self._rng.integers(self.records))], Draw(1, False, True, [])
                 continue
             size = self.physical_batch_size or len(batch)
             for start in range(0, len(batch), size):
-                part = batch[start : start + size]
-                last = start + size >= len(batch)
-                yield part.tolist(), Draw(len(part), True, last)
+                part = batch[start : start + size].tolist()
+                yield part, Draw(len(part), True, start + size >= len(batch), part)
 
     def _fetch(self, planned: list[tuple[list[int], Draw]]) -> Iterable[Any]:
         """The batches, by one indexing of tensors where the dataset allows it."""
@@ -236,9 +252,9 @@ class PrivateLoader:
         return self.draw
 
     def __iter__(self) -> Iterator[Any]:
-        if not self.may_begin():
-            return  # an epoch of shuffled batches counts as a whole once it has begun
-        self.begin()
+        if not self.events.may_begin():
+            return  # some epochs count as a whole once it has begun
+        self.events.begin()
         self.handed_out = 0
         self._epoch += 1
         mine = self._epoch
@@ -252,12 +268,12 @@ class PrivateLoader:
                 )
             if not self._seeded and process != generation():
                 return  # a fork: these batches are the parent's
-            if fresh and not self.allowed():
+            if fresh and not self.events.may_go_on():
                 break  # the budget would be overspent: end the epoch here
             self.draw, fresh = draw, draw.last
             self.handed_out += 1
             self._process = process
-            self.opened()
+            self.events.opened()
             yield batch
         if mine == self._epoch:
             self.handed_out = 0  # the epoch is over: what is left of it is not stepped on

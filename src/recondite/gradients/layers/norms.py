@@ -16,12 +16,22 @@ from typing import Any
 
 import torch
 
-__all__ = ["SLACK", "UNIT", "full_precision", "gram", "measured", "quick", "with_errors"]
+__all__ = [
+    "SLACK",
+    "UNIT",
+    "above",
+    "full_precision",
+    "gram",
+    "measured",
+    "quick",
+    "with_errors",
+]
 
 # Terms of one sum in single precision; the sums are then added in double precision.
 _BLOCK = 32
-# Relative roundings of a squared norm and of what it bounds, beside those of its terms.
-_MORE = 8 * 2.0**-24
+# Roundings of a squared norm, of the factor made from it and of what both bound, beside those of
+# its terms. Norms and factors are in double precision always: fewer are in single precision.
+_MORE = {torch.float32: 8, torch.float64: 32}
 # Outside these norms squares in single precision may be lost, or products overflow.
 _LEAST, _MOST = 2.0**-40, 2.0**60
 # Below this much of a squared norm a bound on its error is added to it; above, it is measured.
@@ -47,14 +57,27 @@ def quick(values: torch.Tensor) -> torch.Tensor:
     if whole < flat.shape[1]:
         parts.append(torch.linalg.vector_norm(flat[:, whole:], dim=1, keepdim=True))
     terms = min(_BLOCK, flat.shape[1])
-    squared = torch.cat(parts, 1).double().square().sum(1).mul_(1.0 + terms * 2.0**-24 + _MORE)
+    squared = torch.cat(parts, 1).double().square().sum(1)
+    squared.mul_(above(values.dtype, terms, flat.shape[1] // _BLOCK))
     known = (squared >= _LEAST**2) & (squared <= _MOST**2)
     return squared.masked_fill_(~known, torch.nan)
 
 
 def measured(values: torch.Tensor) -> torch.Tensor:
     """Upper bounds on the squared norms of rows, in double precision, at any scale of theirs."""
-    return values.flatten(1).double().square().sum(1).mul_(1.0 + _MORE)
+    flat = values.flatten(1)
+    return flat.double().square().sum(1).mul_(above(values.dtype, 0, flat.shape[1]))
+
+
+def above(dtype: torch.dtype, terms: int, sums: int) -> float:
+    """What a computed squared norm is multiplied with, so that no rounding leaves it too small.
+
+    Args:
+      dtype: Of the numbers; those narrower than single precision were widened before.
+      terms: Squares that are added in that precision.
+      sums: Sums of them that are added in double precision.
+    """
+    return 1.0 + (terms + _MORE[dtype]) * UNIT[dtype] + (sums + 1) * UNIT[torch.float64]
 
 
 def with_errors(
@@ -77,8 +100,8 @@ def with_errors(
     Returns:
       The bounds; NaN where they are more than ``SLACK`` above ``squared``.
     """
-    above = squared + 1.1 * lengths[0] * unit * sizes.square() + lost
-    upper = (above.clamp(min=0.0).sqrt() + 1.1 * lengths[1] * unit * sizes).square()
+    raised = squared + 1.1 * lengths[0] * unit * sizes.square() + lost
+    upper = (raised.clamp(min=0.0).sqrt() + 1.1 * lengths[1] * unit * sizes).square()
     known = (upper <= (1.0 + SLACK) * squared) & (upper >= _LEAST**2) & (upper <= _MOST**2)
     return upper.masked_fill(~known, torch.nan)
 
@@ -103,7 +126,8 @@ def gram(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     sizes = (rows[0] * rows[1]).sqrt().sum(1) * (1.0 + 2 * max(inner) * unit)
     steps = a.shape[1]
     lost = 2 * tiny * steps * (inner[1] * rows[0].sum(1) + inner[0] * rows[1].sum(1) + steps)
-    return with_errors(squared, sizes, (sum(inner) + 2, steps + 2), unit, lost)
+    summed = steps**2 if a.dtype == torch.float64 else 0  # in double precision, in either case
+    return with_errors(squared, sizes, (sum(inner) + summed + 2, steps + 2), unit, lost)
 
 
 _SETTINGS = ("cuda.matmul", "cudnn.conv", "mkldnn.matmul", "mkldnn.conv")

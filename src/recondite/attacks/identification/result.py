@@ -1,0 +1,133 @@
+"""From scores to a chance: how often the record is picked out of n candidates."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import gammaln
+
+from recondite import _validate
+
+__all__ = ["Identified", "chances", "identified"]
+
+Array = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Identified:
+    """How often an attacker picked the right one of n candidates.
+
+    Attributes:
+      candidates: n, the record among them.
+      rate: Share of games won, ties broken by a coin.
+      low: Lower end of the interval.
+      high: Upper end of the interval.
+      confidence: Of the interval.
+      games: Games played.
+      runs: Trainings they were played on; games of one training are not independent.
+    """
+
+    candidates: int
+    rate: float
+    low: float
+    high: float
+    confidence: float
+    games: int
+    runs: int
+
+    @property
+    def blind(self) -> float:
+        """What a guess without seeing anything has."""
+        return 1.0 / self.candidates
+
+    @property
+    def beats_guessing(self) -> bool:
+        """Whether the interval excludes the blind guess."""
+        return self.low > self.blind
+
+    def to_dict(self) -> dict[str, Any]:
+        """Ready for JSON."""
+        return {**vars(self), "blind": self.blind}
+
+
+def chances(scores: Array, candidates: int) -> Array:
+    """The chance of each game that the target beats n - 1 others drawn from the pool.
+
+    Exact over the draw of the others, so no game is wasted on one draw: with r of the pool's M
+    records above the target and t level with it, averaged over the coin that breaks ties.
+
+    Args:
+      scores: One row a game: the target's score, then those of the pool.
+      candidates: n, at most 1 + M.
+    """
+    games = np.asarray(scores, float)
+    n = _validate.at_least("candidates", candidates, 2)
+    pool = games.shape[1] - 1
+    if n - 1 > pool:
+        raise ValueError(f"candidates must be at most {pool + 1}: the pool has {pool} records")
+    if np.isnan(games).any():
+        raise ValueError("scores must be numbers: a step's likelihood was not finite")
+    own, others = games[:, :1], games[:, 1:]
+    above, level = (others > own).sum(1), (others == own).sum(1)
+    out = np.empty(len(games))
+    for i, (a, t) in enumerate(zip(above.tolist(), level.tolist(), strict=True)):
+        # A coin among 1 + j ties wins with 1/(1+j): average over the place of the target among
+        # its t ties, each place putting that many more above it.
+        wins = [_none_above(pool, a + place, n - 1) for place in range(t + 1)]
+        out[i] = sum(wins) / (t + 1)
+    return out
+
+
+def _none_above(pool: int, above: int, drawn: int) -> float:
+    """Probability that none of ``drawn`` records of a pool is among the ``above`` best."""
+    if drawn > pool - above:
+        return 0.0
+    return float(
+        math.exp(
+            gammaln(pool - above + 1)
+            - gammaln(pool - above - drawn + 1)
+            - gammaln(pool + 1)
+            + gammaln(pool - drawn + 1)
+        )
+    )
+
+
+def identified(
+    runs: Sequence[Array], candidates: int, *, confidence: float = 0.95, seed: int = 0
+) -> Identified:
+    """The success rate over all games, with a bootstrap interval that resamples whole runs.
+
+    With a single run its games are resampled instead, and the interval speaks of that run.
+
+    Args:
+      runs: Scores of each training, as :class:`IdentificationGame` has them.
+      candidates: n.
+      confidence: Of the interval.
+      seed: Of the bootstrap.
+    """
+    if not runs:
+        raise ValueError("runs must hold the scores of one training or more")
+    _validate.probability("confidence", confidence)
+    each = [chances(scores, candidates) for scores in runs]
+    rate = float(np.concatenate(each).mean())
+    rng = np.random.default_rng(seed)
+    if len(each) == 1:
+        games = each[0]
+        means = rng.choice(games, (2000, len(games))).mean(1)
+    else:
+        sums, sizes = np.array([e.sum() for e in each]), np.array([len(e) for e in each])
+        picked = rng.integers(len(each), size=(2000, len(each)))
+        means = sums[picked].sum(1) / sizes[picked].sum(1)
+    tail = 0.5 * (1.0 - confidence)
+    low, high = (float(np.quantile(means, q)) for q in (tail, 1.0 - tail))
+    count = sum(len(e) for e in each)
+    if len(np.unique(np.concatenate(each))) == 1:
+        # Games that all end alike say nothing of their spread: Clopper and Pearson's bounds do.
+        slack = 1.0 - (tail ** (1.0 / count))
+        low, high = max(0.0, rate - slack), min(1.0, rate + slack)
+    return Identified(candidates, rate, low, high, confidence, count, len(each))
