@@ -227,7 +227,8 @@ def test_a_command_and_a_study_know_it(capsys):
     from recondite.studies.study import Training
 
     assert Training(sampling="allocation").sampling == "allocation"
-    words = "train --data digits --model mlp --defence gaussian --noise-multiplier 2 --sampling allocation"
+    words = "train --data digits --model mlp --defence gaussian --noise-multiplier 2"
+    words += " --sampling allocation"
     assert run([*words.split(), "--batch-size", "600", "--epochs", "2", "--json"]) == 0
     schedule = json.loads(capsys.readouterr().out)["privacy"]["schedule"]
     assert schedule == {**schedule, "sampling": "allocation", "epochs": 2, "batches": 3}
