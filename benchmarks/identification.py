@@ -21,11 +21,11 @@ from typing import Any
 
 import numpy as np
 import torch
-from recondite.attacks.identification import IdentificationGame, identified
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 from recondite.accounting import Composition, RandomAllocation
+from recondite.attacks.identification import IdentificationGame, identified
 from recondite.gradients.clipping import bound_rule
 from recondite.leakage.rero import rero
 from recondite.mechanisms import Gaussian, Mechanism, Neighbouring, VonMisesFisher

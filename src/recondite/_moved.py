@@ -15,6 +15,8 @@ __all__ = ["MOVED", "install"]
 # Old names to new ones; a name stands for everything below it, and the longest match wins.
 MOVED = {
     "recondite.auditing": "recondite.accounting.auditing",
+    "recondite.calibration": "recondite.notions.calibration",
+    "recondite.channels.local": "recondite.notions.local",
     "recondite.data": "recondite.records",
     "recondite.data.dotted": "recondite.records.user_code",
     "recondite.data.pictures": "recondite.records.image_files",

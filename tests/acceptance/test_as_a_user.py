@@ -68,7 +68,7 @@ def test_no_color_is_respected():
 def test_json_is_one_object_in_a_pipe():
     result = run(*ACCOUNT, "--json")
     assert result.returncode == 0
-    assert json.loads(result.stdout)["schema_version"] == 1
+    assert json.loads(result.stdout)["schema_version"] == 2
 
 
 @pytest.mark.parametrize("wait", [0.0, 0.4])

@@ -15,6 +15,7 @@ import pytest
 from scipy import fft, integrate, optimize
 
 import recondite as rc
+from recondite import accounting
 
 DIMS, KAPPAS, DELTAS = (3, 10, 50), (1.0, 5.0, 20.0), (1e-2, 1e-5)
 ONCE = (rc.Shuffled(1, 10, 10), rc.FixedSize(10, 10, 1), rc.Poisson(1.0, 1))
@@ -213,6 +214,6 @@ def test_the_bracket_holds_the_closed_form(kappa, delta):
     """In three dimensions, where much mass lies at the largest loss: both ends, within 0.2%."""
     root = math.exp(kappa) - math.sqrt(delta * math.expm1(2 * kappa))
     exact = 2 * math.log(root)
-    lower, upper = rc.epsilon_bracket(rc.Directional(kappa, 3), rc.Poisson(1.0, 1), delta)
+    lower, upper = accounting.epsilon_bracket(rc.Directional(kappa, 3), rc.Poisson(1.0, 1), delta)
     assert lower <= exact * (1 + 1e-9) <= upper * (1 + 2e-9)
     assert upper <= exact * 1.002

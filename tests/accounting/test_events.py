@@ -4,6 +4,7 @@ import dp_accounting as dp
 import pytest
 
 import recondite as rc
+from recondite import accounting
 from recondite.accounting import Composition, compose, events
 from recondite.accounting.pld import pld_epsilon
 from recondite.accounting.rdp import rdp_epsilon
@@ -28,7 +29,7 @@ def test_pld_accountant_agrees_with_ours():
 
 def test_rdp_accountant_agrees_with_ours():
     accountant = events.RdpAccountant().compose(dp.SelfComposedDpEvent(STEP, 1_407))
-    ours, _ = rc.renyi_epsilon(VMF, RUN, DELTA)
+    ours, _ = accounting.renyi_epsilon(VMF, RUN, DELTA)
     assert ours <= accountant.get_epsilon(DELTA) <= ours * 1.01
 
 

@@ -89,7 +89,7 @@ def test_a_function_and_an_application_become_commands(commands):
 
 
 def test_a_package_that_brings_reproduce_is_asked(commands):
-    ask = commands(Entry("reproduce", greet))
+    ask = commands(Entry("reproduce", greet), Entry("as-printed", greet))
     assert ask("reproduce", "table") == (0, "table\n", "")
     assert "comes with" not in ask("--help")[1]
 

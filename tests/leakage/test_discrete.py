@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from recondite.leakage import refinement
 from recondite.leakage.discrete import DiscreteChannel
-from recondite.leakage.refinement import compare, refined_by
+from recondite.leakage.refinement import compare_channels, refined_by
 
 # A busy machine is no failure: nothing here is timed.
 untimed = settings(deadline=None)
@@ -237,11 +238,18 @@ def test_refinement_equals_qif_and_shows_its_evidence(seed, secrets, one, two):
         assert gap == found.advantage > 0
 
 
+def test_the_name_of_the_last_version_warns():
+    with pytest.warns(DeprecationWarning, match="is now compare_channels"):
+        assert refinement.compare is compare_channels
+    with pytest.raises(AttributeError, match="nonsense"):
+        _ = refinement.nonsense
+
+
 def test_capacity_orders_what_refinement_does_not():
     # Three secrets: a tells the first from the rest, b gives a faint hint about all three.
     a = DiscreteChannel([[1.0, 0.0], [0.0, 1.0], [0.0, 1.0]])
     b = DiscreteChannel([[0.4, 0.3, 0.3], [0.3, 0.4, 0.3], [0.3, 0.3, 0.4]])
-    result = compare(a, b)
+    result = compare_channels(a, b)
     assert (result.capacity_a, result.capacity_b) == (2, pytest.approx(1.2))
     assert result.safer == "b"
     assert result.safer_for_all is None
@@ -263,11 +271,9 @@ def test_capacity_orders_what_refinement_does_not():
 def test_comparison_of_equals_and_of_ordered_channels():
     coin = DiscreteChannel([[0.75, 0.25], [0.25, 0.75]])
     swapped = DiscreteChannel(coin.matrix[:, ::-1])
-    assert (compare(coin, swapped).safer, compare(coin, swapped).safer_for_all) == (
-        "equal",
-        "equal",
-    )
-    worse = compare(coin @ coin, coin)
+    same = compare_channels(coin, swapped)
+    assert (same.safer, same.safer_for_all) == ("equal", "equal")
+    worse = compare_channels(coin @ coin, coin)
     assert (worse.safer, worse.safer_for_all) == ("a", "a")
 
 

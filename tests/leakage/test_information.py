@@ -208,7 +208,6 @@ def test_dp_information_bounds_theorem_2(batch, norm, noise_variance, dim):
     bound = info.dp_information(batch, norm, noise_variance)
     exact = info.gaussian_information(np.full(dim, batch * norm**2 / dim), noise_variance)
     assert exact <= bound * (1 + 1e-12)
-    assert info.dp_information(batch, norm, noise_variance, as_printed=True) == 2 * bound
 
 
 def test_dp_information_is_tight_in_high_dimension():
@@ -231,19 +230,6 @@ def test_dp_information_from_epsilon():
         )
     with pytest.raises(ValueError, match="epsilon must be at most 1"):
         info.dp_information_from_epsilon(batch, 1.5, delta)
-    printed = info.dp_information_from_epsilon(batch, 1.5, delta, as_printed=True)
-    assert printed == pytest.approx(64 * 2.25 / (2 * math.log(1.25 / delta)))
-
-
-def test_eigenvalues_are_checked():
-    assert info.as_eigenvalues([1.0, -1e-12]).tolist() == [1.0, 0.0]
-    assert info.as_eigenvalues(np.array([1.0, -1e-6], dtype=np.float32))[1] == 0
-    for bad in ([1.0, -1e-3], [-1.0], [-1e-12]):
-        with pytest.raises(ValueError, match="not those of a covariance"):
-            info.as_eigenvalues(bad)
-    for bad in ([], [[1.0]], [math.nan], [math.inf], ["a"], [1j]):
-        with pytest.raises(ValueError, match="eigenvalues"):
-            info.as_eigenvalues(bad)
 
 
 @pytest.mark.parametrize(
@@ -259,11 +245,6 @@ def test_eigenvalues_are_checked():
         (lambda: info.compressed_information([1.0], 1.0, [-1]), "removed"),
         (lambda: info.discarded_information(0, 1.0, 1.0), "trace"),
         (lambda: info.discarded_information(3, -1.0, 1.0), "trace"),
-        (lambda: info.error_floor(0.0, 0, 1.0), "dim"),
-        (lambda: info.error_floor(math.nan, 1, 1.0), "entropy"),
-        (lambda: info.error_floor(math.inf, 1, 1.0), "entropy"),
-        (lambda: info.error_floor(1e6, 1, 1.0), "entropy"),
-        (lambda: info.error_floor(0.0, 1, -1.0), "information"),
         (lambda: info.dp_information(0, 1.0, 1.0), "batch_size"),
         (lambda: info.dp_information(1, 1.0, 0.0), "noise_variance"),
         (lambda: info.dp_information_from_epsilon(1, 0.5, 0.0), "delta"),

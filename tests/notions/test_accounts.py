@@ -44,7 +44,7 @@ CASES = [
 def test_keys_are_stable_and_json_is_strict(mechanism, schedule):
     result = rc.account(mechanism, schedule, 1e-5).to_dict()
     assert set(result) == KEYS
-    assert set(result["epsilon"]) == {"pld", "rdp", "paper_1", "paper_2", "pure"}
+    assert set(result["epsilon"]) == {"pld", "rdp", "pure"}
     for notion in ("log_bayes_capacity", "mutual_information"):
         assert set(result[notion]) == {"per_release", "run"}
     assert set(result["rero"]) == {"prior", "bound"}
@@ -61,9 +61,6 @@ def test_bounds_are_ordered(mechanism, schedule):
     epsilon = result.epsilon
     assert epsilon["pld"] <= epsilon["rdp"]
     assert epsilon["pld"] <= epsilon["pure"]
-    for key in ("paper_1", "paper_2"):
-        if epsilon[key] is not None:
-            assert epsilon["pld"] <= epsilon[key] * (1 + 1e-3)
     assert result.rero["prior"] <= result.rero["bound"] <= 1
     capacity, information = result.log_bayes_capacity, result.mutual_information
     if capacity["per_release"] is not None:
@@ -130,20 +127,10 @@ def test_per_record_leakage_counts_participations_not_steps():
     )
 
 
-def test_as_printed_stands_beside_the_correct_values():
-    mechanism = rc.Gaussian(1.23, 13_700, max_batch_size=160)
-    result = rc.account(mechanism, PAPER, 1 / 60_000, as_printed=True).to_dict()
-    printed = result["as_printed"]["log_bayes_capacity"]
-    assert printed == pytest.approx(94.993368, abs=1e-6)
-    assert result["log_bayes_capacity"]["per_release"] > printed
-    assert "as_printed" not in rc.account(mechanism, PAPER, 1 / 60_000).to_dict()
-
-
 def test_group_size_is_reported_and_assumptions_speak_of_it():
     result = rc.account(rc.VonMisesFisher(20, 1_000), PAPER, 1e-5, group_size=3).to_dict()
     assert result["group_size"] == 3
     assert any("3 records" in line for line in result["assumptions"])
-    assert result["epsilon"]["paper_1"] is None
 
 
 def test_json_never_turns_nan_into_a_bound():
@@ -163,11 +150,17 @@ AGAIN = {
 
 
 @pytest.mark.parametrize("name", AGAIN)
-def test_the_json_is_that_of_the_last_version(name):
-    before = WRITTEN[name]
-    now = rc.account(*AGAIN[name], 1e-5, as_printed="as_printed" in before).to_dict()
+def test_the_json_is_that_of_the_last_version_without_one_papers_accountants(name):
+    before = json.loads(json.dumps(WRITTEN[name]))
+    assert before.pop("schema_version") == 1
+    before.pop("as_printed", None)
+    for key in ("paper_1", "paper_2"):
+        del before["epsilon"][key]
+        before["reasons"].pop(f"epsilon.{key}", None)
+    now = rc.account(*AGAIN[name], 1e-5).to_dict()
+    assert now.pop("schema_version") == 2
     assert set(now) == set(before)
-    for key in ("schema_version", "mechanism", "schedule", "neighbouring", "reasons", "rero"):
+    for key in ("mechanism", "schedule", "neighbouring", "reasons", "rero"):
         assert now[key] == before[key] or now[key] == pytest.approx(before[key], rel=1e-9)
     for key in ("epsilon", "log_bayes_capacity", "mutual_information"):
         finite = {k: v for k, v in before[key].items() if v not in (None, "inf")}

@@ -159,7 +159,7 @@ MISTAKES = [
     (
         "{epsilon: [2, 8]}",
         "{rero: 0.05}",
-        "study.yaml:10: defences[2].at.rero must lie between 0.1, which a blind guess has, and 1",
+        "study.yaml:10: defences[2].at.rero must lie between 0.1, that of a guess unaided, and 1",
     ),
     ("delta: 1e-4", "delta: 2", "study.yaml:25: delta must be less than 1, got 2"),
     (

@@ -14,7 +14,7 @@ from recondite import _validate as check
 from recondite.channels import _solve
 from recondite.channels.noise import Noise
 from recondite.channels.spectrum import Spectrum
-from recondite.leakage.information import error_floor
+from recondite.numerics.spectra import error_floor
 
 __all__ = ["LIMITS", "Channel"]
 

@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from recondite import _validate as check
 from recondite.channels import _decompose
 from recondite.channels._records import CentredRecords, Transform, load_records
-from recondite.leakage.information import as_eigenvalues
+from recondite.numerics.spectra import as_eigenvalues
 
 __all__ = ["Spectrum"]
 

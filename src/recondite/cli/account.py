@@ -15,7 +15,7 @@ from recondite.cli.options import (
     check_relation,
     shared,
 )
-from recondite.cli.output import figure, print_json, print_table, progress
+from recondite.cli.output import print_json, print_table, progress
 
 if TYPE_CHECKING:
     from recondite.accounting.selection import ChoicePrices
@@ -41,9 +41,6 @@ def account(
     mechanism: Annotated[
         str, typer.Argument(help="gaussian, vmf, partitioned, directional or none.")
     ],
-    as_printed: Annotated[
-        bool, typer.Option("--as-printed", help="Add the paper's own formulas: no guarantees.")
-    ] = False,
     selected_from: Annotated[
         int | None,
         typer.Option("--selected-from", help="Also what choosing the best of so many runs costs."),
@@ -68,7 +65,7 @@ def account(
 
         options["group_size"] = _validate.at_least("group_size", options["group_size"], 1)
     with progress("accounting"):
-        result = compute(chosen, schedule, given.delta, as_printed=as_printed, **options)
+        result = compute(chosen, schedule, given.delta, **options)
         prices = _choosing(result, selected_from)
         instead = _instead(result)
     if as_json:
@@ -109,8 +106,6 @@ def _show(result: Account, prices: ChoicePrices | None, instead: dict[str, float
     from recondite.notions import format_bound, notions
 
     rows = [list(line) for notion in notions().values() for line in notion.lines(result)]
-    for name, value in (result.as_printed or {}).items():
-        rows.append([f"as printed: {name}", "–", figure(value), "the paper's formula: no bound"])
     if prices is not None:
         table = f"ε, best of {prices.runs}, or a table of all"
         secret = f"ε, best of a secret number, {prices.runs} on average"

@@ -21,7 +21,7 @@ from recondite.notions.registry import target as find
 from recondite.notions.registry import targets
 
 if TYPE_CHECKING:
-    from recondite.calibration import Calibration
+    from recondite.notions.calibration import Calibration
 
 __all__ = ["register"]
 
@@ -99,7 +99,7 @@ def calibrate(
     given: SimpleNamespace,
 ) -> None:
     """Calibrates noise to a target."""
-    from recondite.calibration import calibrate as compute
+    from recondite.notions.calibration import calibrate as compute
 
     notion, target = _target(given, other)
     chosen = build_mechanism(mechanism, given, start=1.0)
@@ -129,7 +129,7 @@ def match(
     given: SimpleNamespace,
 ) -> None:
     """Finds the noise of another mechanism that equals this one."""
-    from recondite.calibration import match as compute
+    from recondite.notions.calibration import match as compute
 
     original = build_mechanism(source, given, also=to)
     other = build_mechanism(to, given, start=1.0, also=source)

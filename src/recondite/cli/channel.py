@@ -120,8 +120,8 @@ def _local(fitted: Any, diameter: float | None, delta: float | None) -> dict[str
     if delta is None:
         raise ValueError("--delta is needed with --diameter")
     from recondite.accounting import Poisson, epsilon
-    from recondite.calibration import measure
     from recondite.mechanisms import Gaussian
+    from recondite.notions.calibration import measure
 
     release, once = Gaussian(fitted.local_gaussian(diameter)), Poisson(rate=1.0, steps=1)
     return {
@@ -137,7 +137,11 @@ def _show(kind: str, fitted: Any, result: dict[str, Any]) -> None:
     information, floor = result["information"], result["error_floor"]
     used = f"{information['uses']} {'use' if information['uses'] == 1 else 'uses'}"
     rows = [
-        ["noise deviation", f"{figure(low)} … {figure(high)}", "of the noise added to a record"],
+        [
+            "noise standard deviation",
+            f"{figure(low)} … {figure(high)}",
+            "of the noise added to a record",
+        ],
         [
             "capacity",
             format_bound(fitted.capacity_nats, 10),
@@ -155,7 +159,13 @@ def _show(kind: str, fitted: Any, result: dict[str, Any]) -> None:
             ["ε, one noisy record", format_bound(local["epsilon"]), f"at δ = {local['delta']:g}"]
         )
         bound = format_bound(local["rero"]["bound"])
-        rows.append(["reconstruction (ReRo)", bound, "success where a blind guess has 0.1"])
+        rows.append(
+            [
+                "reconstruction (ReRo)",
+                bound,
+                "success where a guess is right 10% of the time unaided",
+            ]
+        )
     title = (
         f"{kind} channel: {fitted.spectrum.records:,} records of {fitted.spectrum.dim:,} features"
     )

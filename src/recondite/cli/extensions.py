@@ -17,7 +17,7 @@ __all__ = ["ELSEWHERE", "GROUP", "add_commands"]
 
 GROUP = "recondite.commands"
 # Commands that a package of ours adds: without it they say in one line what to install.
-ELSEWHERE = {"reproduce": "recondite-papers"}
+ELSEWHERE = {"as-printed": "recondite-papers", "reproduce": "recondite-papers"}
 # Whatever is typed after the name of a command that is not here, --help included, is not read.
 _UNREAD = {"ignore_unknown_options": True, "allow_extra_args": True}
 

@@ -88,10 +88,10 @@ def _measure(channel: Any, prior: Any, gain: Any) -> tuple[dict[str, Any], dict[
 
 
 def _compare(a: Any, b: Any, path_a: Path, path_b: Path, as_json: bool) -> None:
-    from recondite.leakage.refinement import compare
+    from recondite.leakage.refinement import compare_channels
 
     with progress("comparing channels"):
-        verdict = compare(a, b)
+        verdict = compare_channels(a, b)
     if as_json:
         print_json({"schema_version": 1, **verdict.to_dict()})
         return

@@ -84,7 +84,7 @@ RUN = {
     "records": _number("--records", "Number of records."),
     "delta": _number("--delta", "δ of (ε, δ)."),
     "group_size": _number("--group-size", "Records that belong to one person (1)."),
-    "prior_success": _number("--prior-success", "Success of a blind guess, for ReRo (1/10)."),
+    "prior_success": _number("--prior-success", "Success of a guess unaided, for ReRo (1/10)."),
     "neighbouring": Annotated[
         str, _option("--neighbouring", "Insist on add-or-remove-one or replace-one.")
     ],

@@ -7,6 +7,7 @@ at once, and is the stronger statement: it implies the order of capacities, not 
 from __future__ import annotations
 
 import math
+import warnings
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +16,7 @@ from numpy.typing import NDArray
 
 from recondite.leakage.discrete import DiscreteChannel, require_same_secrets
 
-__all__ = ["Comparison", "Refinement", "compare", "refined_by"]
+__all__ = ["Comparison", "Refinement", "compare_channels", "refined_by"]
 
 FloatArray = NDArray[np.float64]
 
@@ -144,7 +145,7 @@ class Comparison:
         }
 
 
-def compare(a: DiscreteChannel, b: DiscreteChannel) -> Comparison:
+def compare_channels(a: DiscreteChannel, b: DiscreteChannel) -> Comparison:
     """Compares two channels on the same secrets by capacity and by refinement, both ways.
 
     >>> identity, coin = DiscreteChannel(np.eye(2)), DiscreteChannel([[0.5, 0.5], [0.5, 0.5]])
@@ -153,3 +154,14 @@ def compare(a: DiscreteChannel, b: DiscreteChannel) -> Comparison:
     ('b', 'b')
     """
     return Comparison(a.bayes_capacity(), b.bayes_capacity(), refined_by(a, b), refined_by(b, a))
+
+
+def __getattr__(name: str) -> Any:
+    if name == "compare":  # of 0.1.0, for one version
+        warnings.warn(
+            "recondite.leakage.refinement.compare is now compare_channels",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return compare_channels
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -142,10 +142,6 @@ class Gaussian(Mechanism):
         """Of the noise on averages of norm at most C·max/L; per-layer capacities add in log."""
         return sum(log_gaussian_ball_capacity(dim, ratio) for dim, ratio in self._balls())
 
-    def log_bayes_capacity_as_printed(self) -> float:
-        """With the paper's radius-to-noise ratio 1/σ, which forgets the batch (erratum 6)."""
-        return log_gaussian_ball_capacity(self.required_dim(), 1.0 / self.noise_multiplier)
-
     def mutual_information(self) -> float:
         """(p/2)·ln(1 + R²/(p·s²)), the capacity under the power limit that the ball implies."""
         return sum(0.5 * dim * math.log1p(ratio * ratio / dim) for dim, ratio in self._balls())

@@ -18,7 +18,9 @@ from recondite.notions.releases import MechanismRun
 
 __all__ = ["SCHEMA_VERSION", "Account", "account", "account_for", "json_ready"]
 
-SCHEMA_VERSION = 1
+# 1 had the accountants of one paper, ``epsilon.paper_1`` and ``paper_2``, and ``as_printed`` on
+# request. ``Notion.row`` reads both.
+SCHEMA_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -35,14 +37,12 @@ class Account:
       values: The notions' values by key, sections as mappings.
       reasons: Why a notion is not defined, by its key.
       assumptions: What the bounds rest on.
-      as_printed: Papers' own formulas, on request: no guarantees.
     """
 
     release: Release
     values: Mapping[str, Any]
     reasons: dict[str, str] = field(default_factory=dict)
     assumptions: tuple[str, ...] = ()
-    as_printed: dict[str, float | None] | None = None
 
     def __getattr__(self, name: str) -> Any:
         # Only what is no field comes here. Copying asks before there are any.
@@ -88,19 +88,18 @@ class Account:
 
     def to_dict(self) -> dict[str, Any]:
         """One JSON object; infinite values are the string "inf"."""
-        out = {
-            "schema_version": SCHEMA_VERSION,
-            **self.release.described(),
-            "neighbouring": self.neighbouring.value,
-            "group_size": self.group_size,
-            "delta": self.delta,
-            **self.values,
-            "assumptions": list(self.assumptions),
-            "reasons": self.reasons,
-        }
-        if self.as_printed is not None:
-            out["as_printed"] = self.as_printed
-        plain: dict[str, Any] = json_ready(out)
+        plain: dict[str, Any] = json_ready(
+            {
+                "schema_version": SCHEMA_VERSION,
+                **self.release.described(),
+                "neighbouring": self.neighbouring.value,
+                "group_size": self.group_size,
+                "delta": self.delta,
+                **self.values,
+                "assumptions": list(self.assumptions),
+                "reasons": self.reasons,
+            }
+        )
         return plain
 
 
@@ -127,7 +126,6 @@ def account(
     *,
     prior_success: float = 0.1,
     group_size: int = 1,
-    as_printed: bool = False,
 ) -> Account:
     """Accounts for a run in every notion.
 
@@ -137,30 +135,25 @@ def account(
       delta: δ at which ε is given.
       prior_success: Success of the best blind guess, for the reconstruction bound.
       group_size: Number of records that belong to one person.
-      as_printed: Also give the values of the papers' formulas as printed.
     """
     target = _validate.probability("delta", delta)
     prior = _validate.probability("prior_success", prior_success)
     run = MechanismRun(mechanism, schedule, target, prior, group_size)
     _ = run.pair  # a mechanism that was not told enough is a mistake, not an undefined notion
-    return account_for(run, as_printed=as_printed)
+    return account_for(run)
 
 
-def account_for(
-    release: Release, among: Iterable[Notion] | None = None, *, as_printed: bool = False
-) -> Account:
+def account_for(release: Release, among: Iterable[Notion] | None = None) -> Account:
     """Accounts for a release, of a mechanism or of a channel.
 
     Args:
       release: What was released.
       among: The notions; all that are installed by default.
-      as_printed: Also give the values of papers' formulas as printed.
     """
-    chosen = list(notions().values() if among is None else among)
     ours = built_in()
     values: dict[str, Any] = {}
     reasons: dict[str, str] = {}
-    for notion in chosen:
+    for notion in notions().values() if among is None else among:
         value, why = defined(notion, release, ours=ours.get(notion.key) is notion)
         if why is not None:
             reasons[notion.key] = why
@@ -175,9 +168,4 @@ def account_for(
         values=values,
         reasons=reasons,
         assumptions=release.assumptions(),
-        as_printed=_printed(chosen, release) if as_printed else None,
     )
-
-
-def _printed(chosen: Iterable[Notion], release: Release) -> dict[str, float | None]:
-    return {key: value for notion in chosen for key, value in notion.as_printed(release).items()}

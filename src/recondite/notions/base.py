@@ -180,11 +180,6 @@ class Notion(ABC):
         del value, release
         return {}
 
-    def as_printed(self, release: Release) -> dict[str, float | None]:
-        """What a paper's own formulas say, on request: no guarantees."""
-        del release
-        return {}
-
     def measure(self, release: Release, scope: Scope = "run") -> float:
         """Its value as the one number that noise is calibrated to."""
         del scope

@@ -10,9 +10,9 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from recondite.channels.base import Channel
-from recondite.channels.local import log_bayes_capacity, shift
 from recondite.mechanisms import MetricPrivacy, Neighbouring, UndefinedNotionError
 from recondite.notions.base import Release, Scope, Unsampled
+from recondite.notions.local import log_bayes_capacity, shift
 from recondite.notions.pairs import GaussianPair
 
 __all__ = ["NoisyRecords"]

@@ -109,8 +109,8 @@ class GaussianPair(Pair):
         self.mu = mu if mu == math.inf else _validate.positive("mu", mu)
 
     def epsilon(self, delta: float) -> float:
-        """As :func:`recondite.channels.local.local_epsilon`."""
-        from recondite.channels.local import local_epsilon  # mechanisms do without channels
+        """As :func:`recondite.notions.local.local_epsilon`."""
+        from recondite.notions.local import local_epsilon
 
         return math.inf if self.mu == math.inf else local_epsilon(self.mu, delta)
 
@@ -125,7 +125,7 @@ class GaussianPair(Pair):
 
     def success(self, level: float) -> float:
         """Φ(Φ⁻¹(level) + μ)."""
-        from recondite.channels.local import local_rero
+        from recondite.notions.local import local_rero
 
         return local_rero(self.mu, level)
 

@@ -16,7 +16,7 @@ __all__ = ["ReconstructionRobustness"]
 
 
 class ReconstructionRobustness(Notion):
-    """ReRo: at most 1 - f(r), f the trade-off function and r the success of a blind guess."""
+    """ReRo: at most 1 - f(r), f the trade-off function and r the success of a guess unaided."""
 
     key = "rero"
     label = "reconstruction (ReRo)"
@@ -26,8 +26,8 @@ class ReconstructionRobustness(Notion):
     figures = (
         Figure(
             "rero_prior",
-            "success of a blind guess",
-            "blind guess",
+            "success of a guess unaided",
+            "unaided",
             "How often a record is rebuilt by somebody who has seen nothing.",
             part="prior",
             log=False,
@@ -38,7 +38,7 @@ class ReconstructionRobustness(Notion):
             "rero_bound",
             "reconstruction success, at most (ReRo)",
             "ReRo",
-            "The chance that any attack rebuilds a record, where a blind guess has the stated one.",
+            "The chance that any attack rebuilds a record, for the stated success unaided.",
             part="bound",
             column="ReRo",
             log=False,
@@ -61,22 +61,26 @@ class ReconstructionRobustness(Notion):
         return release.pair.success(_validate.probability("prior_success", release.prior_success))
 
     def check_target(self, value: float, prior_success: float) -> float:
-        """A probability above that of the blind guess."""
+        """A probability above that of a guess unaided."""
         goal = _validate.probability("rero", value)
         if goal <= _validate.probability("prior_success", prior_success):
             raise ValueError(
-                f"rero must lie between {prior_success:g}, which a blind guess has, and 1, got "
+                f"rero must lie between {prior_success:g}, that of a guess unaided, and 1, got "
                 f"{value:g}: ask for more than prior_success"
             )
         return goal
 
     def lines(self, account: Account) -> list[Line]:
-        """With the blind guess."""
+        """With the success of a guess unaided."""
         value: Any = self.of(account.values)
-        about = f"success of an attacker whose blind guess has {plain_figure(value['prior'])}"
+        about = f"success of an attacker who guesses right {_share(value['prior'])} unaided"
         return [(self.label, "–", self.format(value["bound"]), about)]
 
     def remark(self, account: Mapping[str, Any]) -> str:
-        """The blind guess."""
+        """The success of a guess unaided."""
         prior = self.of(account)["prior"]
-        return "" if prior is None else f"where a blind guess has {plain_figure(prior)}"
+        return "" if prior is None else f"where a guess is right {_share(prior)} unaided"
+
+
+def _share(probability: float) -> str:
+    return f"{plain_figure(100 * probability)}% of the time"

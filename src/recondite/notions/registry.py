@@ -12,7 +12,6 @@ from functools import lru_cache
 from importlib.metadata import entry_points
 
 from recondite.notions.base import Figure, Notion
-from recondite.notions.biswas2025 import ConvertedFirst, SampledRenyi
 from recondite.notions.epsilon import PureEpsilon, RenyiEpsilon, TightEpsilon
 from recondite.notions.leaks import BayesCapacity, MutualInformation
 from recondite.notions.metric import MetricGuarantee
@@ -25,8 +24,6 @@ GROUP = "recondite.notions"
 _OWN: tuple[type[Notion], ...] = (
     TightEpsilon,
     RenyiEpsilon,
-    ConvertedFirst,
-    SampledRenyi,
     PureEpsilon,
     BayesCapacity,
     MutualInformation,

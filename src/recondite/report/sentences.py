@@ -109,9 +109,11 @@ def _bounds(point: Point) -> str:
         parts.append(f"ε ≤ {at_most(epsilon)}{delta} for {_protected(point)}{loose}")
     success = point.notions["rero_bound"]
     if success is not None and promises("rero_bound", success):
-        prior = point.rero_prior
-        blind = "" if prior is None else f" where a blind guess has {figure(prior, 2)}"
-        parts.append(f"a chance of {at_most(success, 2)} to rebuild a record{blind}")
+        unaided = ""
+        if point.rero_prior is not None:
+            share = figure(100 * point.rero_prior, 2)
+            unaided = f" where a guess is right {share}% of the time unaided"
+        parts.append(f"a chance of {at_most(success, 2)} to rebuild a record{unaided}")
     if not parts:
         names = (
             ("mutual_information_run", "nats of information"),

@@ -93,6 +93,11 @@ def compare(
       monitor: Watches.
       on_row: Called with every new row, after it is stored.
     """
+    if not isinstance(study, Study):
+        raise TypeError(
+            f"study must be a Study, as recondite.studies.read_study gives, got "
+            f"{type(study).__name__}; channels have recondite.leakage.refinement.compare_channels"
+        )
     started = time.perf_counter()
     found = facts_of(study, data_dir)
     with Store(run) as store:

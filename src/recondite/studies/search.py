@@ -30,8 +30,8 @@ def _calibrated(task: dict[str, Any]) -> dict[str, Any]:
     """The weakest noise that meets a notion: an upper bound holds at the value returned."""
     from torch.utils.data import DataLoader
 
-    from recondite.calibration import calibrate
     from recondite.mechanisms import Setting
+    from recondite.notions.calibration import calibrate
     from recondite.studies.splits import pool
     from recondite.training.sampling import PrivateLoader, usual_sampling
     from recondite.training.setup import build_model

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from recondite.accounting.schedules import Poisson, Shuffled
-from recondite.calibration import Criterion, calibrate
 from recondite.channels import NaturalChannel, Spectrum
 from recondite.mechanisms import (
     Directional,
@@ -33,6 +32,7 @@ from recondite.notions import (
     targets,
 )
 from recondite.notions.base import Scope, Unsampled
+from recondite.notions.calibration import Criterion, calibrate
 from recondite.notions.noisy_records import NoisyRecords
 
 __all__ = ["check_notion"]

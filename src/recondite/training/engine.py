@@ -16,11 +16,11 @@ from torch.utils.data import DataLoader
 from recondite import _validate
 from recondite.accounting import epsilon as tight_epsilon
 from recondite.accounting.schedules import Schedule
-from recondite.calibration import calibrate
 from recondite.gradients.clipping import Bound, bound_rule
 from recondite.gradients.handover import Turn
 from recondite.mechanisms import Mechanism, Setting, Units
 from recondite.notions import Account, account
+from recondite.notions.calibration import calibrate
 from recondite.training.guard import refuse_distributed, refuse_private
 from recondite.training.ledger import UNLABELLED, Ledger, runs_of
 from recondite.training.limit import BudgetSpentError, Limit, most_steps

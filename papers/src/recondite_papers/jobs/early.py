@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 import recondite as rc
-from recondite.calibration import calibrate
+from recondite.notions.calibration import calibrate
 from recondite_papers.jobs.dirdp import records
 from recondite_papers.jobs.dirdp_networks import CHOSEN, Network
 from recondite_papers.jobs.sink import Context

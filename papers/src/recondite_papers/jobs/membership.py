@@ -12,7 +12,7 @@ import torch
 import recondite as rc
 from recondite.attacks.membership import Reference
 from recondite.attacks.membership.references import References, halves
-from recondite.calibration import calibrate
+from recondite.notions.calibration import calibrate
 from recondite_papers.jobs.dirdp import EPSILONS, KAPPAS, records
 from recondite_papers.jobs.dirdp_networks import usual
 from recondite_papers.jobs.sink import Context

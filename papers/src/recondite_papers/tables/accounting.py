@@ -8,8 +8,8 @@ import recondite as rc
 from recondite.accounting.run import renyi_epsilon
 from recondite.laws import SphereLoss
 from recondite.leakage.information import dp_information
-from recondite.notions.biswas2025 import approach_1, approach_2
 from recondite.numerics.ball import log_gaussian_ball_capacity
+from recondite_papers.biswas2025 import approach_1, approach_2
 from recondite_papers.printed import channel as tan
 from recondite_papers.printed import compare as biswas
 from recondite_papers.tables.cells import Cell

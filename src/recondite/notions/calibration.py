@@ -10,9 +10,11 @@ from typing import Any
 from recondite import _validate
 from recondite.accounting.schedules import Schedule
 from recondite.mechanisms import Mechanism
-from recondite.notions import MechanismRun, Notion, json_ready, round_bound
-from recondite.notions.base import Scope
+from recondite.notions.accounts import json_ready
+from recondite.notions.base import Notion, Scope
+from recondite.notions.bounds import round_bound
 from recondite.notions.registry import target as notion_of
+from recondite.notions.releases import MechanismRun
 from recondite.numerics.roots import last_true
 
 __all__ = ["Calibration", "Criterion", "calibrate", "match", "measure"]

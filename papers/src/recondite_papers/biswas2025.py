@@ -7,8 +7,8 @@ Both are upper bounds, and both are looser than the tight accountant; they are h
 paper's numbers can be compared with sound ones. ``as_printed`` gives what the paper's formulas
 say where they differ (the documentation's errata 1 and 9); its results are not guarantees.
 
-The functions come first, then both as notions. Nothing imports this file but the list of built-in
-notions, so that it can live in another distribution, with an entry point for each notion.
+The functions come first, then both as notions, registered in the group ``recondite.notions``: where
+this package is installed they stand in every account.
 """
 
 from __future__ import annotations
@@ -161,9 +161,7 @@ class _Approach(Notion):
     """One of the two, where the paper's theorems apply."""
 
     @abstractmethod
-    def bound(
-        self, law: LossLaw, rate: float, steps: int, delta: float, *, as_printed: bool = False
-    ) -> float:
+    def bound(self, law: LossLaw, rate: float, steps: int, delta: float) -> float:
         """ε(δ)."""
 
     def compute(self, release: Release) -> float:
@@ -179,12 +177,6 @@ class _Approach(Notion):
             return math.inf
         return self.bound(given.law, given.rate, given.releases, release.delta)
 
-    def as_printed(self, release: Release) -> dict[str, float | None]:
-        """By the printed formulas: no guarantee."""
-        given = release.unsampled()
-        value = self.bound(given.law, given.rate, given.releases, release.delta, as_printed=True)
-        return {self.key.removeprefix("epsilon."): value}
-
     def lines(self, account: Account) -> list[Line]:
         """One line."""
         return [(self.label, "–", self.format(self.of(account.values)), "the same, corrected")]
@@ -199,11 +191,9 @@ class ConvertedFirst(_Approach):
         "The promise of ε by the first route of the 2025 paper by Biswas and others, corrected."
     )
 
-    def bound(
-        self, law: LossLaw, rate: float, steps: int, delta: float, *, as_printed: bool = False
-    ) -> float:
+    def bound(self, law: LossLaw, rate: float, steps: int, delta: float) -> float:
         """ε(δ)."""
-        return approach_1(law, rate, steps, delta, as_printed=as_printed)
+        return approach_1(law, rate, steps, delta)
 
 
 class SampledRenyi(_Approach):
@@ -215,14 +205,6 @@ class SampledRenyi(_Approach):
         "The promise of ε by the second route of the 2025 paper by Biswas and others, corrected."
     )
 
-    def bound(
-        self, law: LossLaw, rate: float, steps: int, delta: float, *, as_printed: bool = False
-    ) -> float:
+    def bound(self, law: LossLaw, rate: float, steps: int, delta: float) -> float:
         """ε(δ)."""
-        return approach_2(law, rate, steps, delta, as_printed=as_printed)[0]
-
-    def as_printed(self, release: Release) -> dict[str, float | None]:
-        """Also the paper's Bayes' capacity, where the mechanism has it (errata 4 to 6)."""
-        capacity = getattr(release.mechanism, "log_bayes_capacity_as_printed", None)
-        printed = super().as_printed(release)
-        return {**printed, "log_bayes_capacity": capacity() if capacity else None}
+        return approach_2(law, rate, steps, delta)[0]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import recondite as rc
 from recondite.laws import SphereLoss
-from recondite.notions.biswas2025 import approach_1, approach_2, kairouz_composition
+from recondite_papers.biswas2025 import approach_1, approach_2, kairouz_composition
 
 RATE, DELTA, DIM, EPOCHS = 128 / 60_000, 1 / 60_000, 13_700, 3
 

@@ -1,0 +1,167 @@
+"""The drawing in CONTRIBUTING.md is the code: rooms, directions of imports, walks, tests."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import recondite
+
+SOURCE = Path(recondite.__file__).parent
+TESTS = Path(__file__).parent
+PAGE = (TESTS.parent / "CONTRIBUTING.md").read_text(encoding="utf-8")
+HELPERS = "_*.py"
+# Imports against the drawing, as (module, module) with the reason. Keep it empty.
+ALLOWED: dict[tuple[str, str], str] = {}
+# Modules that a test elsewhere tries: a command's, or one that still waits to move.
+TRIED_BY = {
+    "__main__": "acceptance/test_as_a_user.py",
+    "attacks.files": "cli/test_attack.py",
+    "attacks.presets": "cli/test_attack.py",
+    "channels.registry": "training/test_channelled.py",
+    "federated.demo": "acceptance/test_federated.py",
+    "mechanisms.releasing": "training/test_contract.py",
+    "numerics.fork_safe": "training/test_fork.py",
+    "studies.estimate": "cli/test_compare.py",
+    "studies.executors.worker": "acceptance/test_kills.py",
+    "studies.frame": "cli/test_compare.py",
+    "studies.one_attack": "cli/test_attack.py",
+    "studies.sheet": "cli/test_attack.py",
+}
+
+
+def drawing() -> dict[str, str]:
+    """Rooms and their purposes, in order."""
+    block = re.search(r"## How the code is laid out\n\n```text\n(.*?)```", PAGE, re.DOTALL)[1]
+    return dict(line.split(maxsplit=1) for line in block.splitlines())
+
+
+def modules() -> dict[str, Path]:
+    """Every module below the package by its name there; "" is the package itself."""
+    found = {}
+    for path in SOURCE.rglob("*.py"):
+        parts = path.relative_to(SOURCE).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = path
+    return found
+
+
+MODULES = modules()
+ORDER = [*drawing(), "__main__"]
+
+
+def room(module: str) -> str:
+    """The room of a module; helpers are one room."""
+    head = module.partition(".")[0]
+    return HELPERS if head.startswith("_") and head != "__main__" else head
+
+
+def imports(path: Path) -> set[str]:
+    """Modules of ours that a file imports: at its top, in functions, for types only."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            # from recondite.a import b: the module a.b, or a name in a.
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            continue
+        for name in names:
+            head, _, rest = name.partition(".")
+            if head != "recondite":
+                continue
+            while rest and rest not in MODULES:
+                rest = rest.rpartition(".")[0]
+            found.add(rest)
+    return found
+
+
+def test_every_room_is_drawn_and_every_drawn_room_is_there():
+    rooms = {room(name) for name in MODULES if name} - {"__main__"}
+    assert set(drawing()) == rooms
+    assert all(purpose.strip() for purpose in drawing().values())
+
+
+def test_every_import_points_up_the_drawing():
+    against = {
+        (name, other)
+        for name, path in MODULES.items()
+        if name
+        for other in imports(path)
+        if ORDER.index(room(other)) > ORDER.index(room(name))
+    }
+    assert against == set(ALLOWED)
+
+
+def test_no_module_takes_names_from_the_top_of_the_package():
+    # The top loads every room: whoever asks it depends on all.
+    assert [name for name, path in MODULES.items() if name and "" in imports(path)] == []
+
+
+def test_the_check_sees_every_kind_of_import(tmp_path):
+    path = tmp_path / "module.py"
+    path.write_text(
+        "from typing import TYPE_CHECKING\n"
+        "import recondite.report\n"
+        "from recondite import cli\n"
+        "if TYPE_CHECKING:\n    from recondite.studies import Study\n"
+        "def later():\n    from recondite.attacks.registry import names\n    import recondite\n"
+    )
+    assert imports(path) == {"report", "cli", "studies", "attacks.registry", ""}
+
+
+def test_walks_name_files_that_are_there():
+    walks = PAGE[PAGE.index("### Three walks") : PAGE.index("## Minutes of CI")]
+    named = re.findall(r"`([a-z_]+/(?:[a-z_]+/)?(?:[a-z_]+\.py)?)`", walks)
+    assert len(named) > 25
+    assert [name for name in named if not (SOURCE / name).exists()] == []
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_modules_are_as_long_as_a_concept(name):
+    assert len(MODULES[name].read_text(encoding="utf-8").splitlines()) <= 400
+
+
+def named(path: Path) -> set[str]:
+    """Modules that a test imports, names in a string, or has a public name of."""
+    home = {name: module for module, names in recondite._WHERE.items() for name in names}
+    found = imports(path)
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.update(re.findall(r"recondite\.([a-z_0-9.]+)", node.value))
+        elif isinstance(node, ast.Attribute) and node.attr in home:
+            found.add(home[node.attr])
+    return found & set(MODULES)
+
+
+def test_every_module_is_tried_in_its_room_or_by_a_test_of_its_name():
+    """Reached from the test by imports within the room: its surface may stand for its parts."""
+    inside = {name: imports(path) for name, path in MODULES.items()}
+    files = {path.relative_to(TESTS): named(path) for path in TESTS.rglob("*.py")}
+
+    def reached(given: set[str], where: str) -> set[str]:
+        todo = [name for name in given if not name or room(name) == where]
+        seen = set(todo)
+        while todo:
+            new = {other for other in inside[todo.pop()] if other and room(other) == where} - seen
+            seen |= new
+            todo += new
+        return seen
+
+    missing = []
+    for name, source in MODULES.items():
+        where, stem = room(name), name.rpartition(".")[2].strip("_")
+        if source.name == "__init__.py" or name in TRIED_BY or where in TRIED_BY:
+            continue
+        folder = "" if where == HELPERS else where
+        tests = [
+            given
+            for path, given in files.items()
+            if path.parts[:-1] == ((folder,) if folder else ()) or stem in path.stem
+        ]
+        if not any(name in reached(given, where) for given in tests):
+            missing.append(name)
+    assert missing == []
+    assert [path for path in TRIED_BY.values() if not (TESTS / path).exists()] == []
