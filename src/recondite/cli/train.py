@@ -13,6 +13,7 @@ import typer
 
 from recondite.cli.options import MECHANISM, build_mechanism, number, shared
 from recondite.cli.output import print_json, print_table, settings
+from recondite.defences import Defence, find
 from recondite.notions.bounds import format_bound
 
 __all__ = ["register"]
@@ -29,7 +30,6 @@ _HELP = """Trains a model with a defence; writes a checkpoint, the weights and a
 
 `recondite train --data mnist-5k --model mlp --defence natural --capacity 100 --epochs 10`
 """
-_CHANNELS = ("natural", "white", "personalized", "minimum-power")
 _NOISE = {
     name: MECHANISM[name]
     for name in ("kappa", "noise_multiplier", "blocks", "max_batch_size", "setting")
@@ -124,23 +124,23 @@ def train(
     from recondite.training.plan import Plan
     from recondite.training.trainer import train as run
 
-    kind = defence.removesuffix("-channel")
-    channel = kind if kind in _CHANNELS else None
+    kind = find(defence)
+    channel = kind.channel
     if channel is None and noise is not None:
         raise ValueError("--noise belongs to the channels: leave it out")
     plan = Plan(
         data=data,
         model=model,
-        mechanism=_defence("none" if channel else defence, given, epsilon),
+        mechanism=_defence(find("none") if channel else kind, given, epsilon),
         epochs=epochs,
         batch_size=batch_size,
         learning_rate=learning_rate,
         optimizer=optimizer,
         momentum=momentum,
         weight_decay=weight_decay,
-        clipping=clipping or ("none" if defence == "none" or channel else "flat"),
+        clipping=clipping or ("flat" if kind.bounds else "none"),
         max_grad_norm=max_grad_norm,
-        sampling=sampling or ("shuffled" if defence in ("none", "clip") else None),
+        sampling=sampling or ("shuffled" if kind.parameter is None else None),
         max_batch_size=None if given.max_batch_size is None else int(given.max_batch_size),
         physical_batch_size=physical_batch_size,
         prepare=prepare,
@@ -175,29 +175,16 @@ def train(
     _show(record.to_dict(), out)
 
 
-def _defence(name: str, given: SimpleNamespace, epsilon: float | None) -> Any:
-    from recondite.mechanisms import NoNoise
-
-    if name in ("none", "clip"):
+def _defence(kind: Defence, given: SimpleNamespace, epsilon: float | None) -> Any:
+    if kind.parameter is None:
         typed = [option for option, value in vars(given).items() if value]
         if typed and typed != ["max_batch_size"]:
             flag = typed[0].replace("setting", "set").replace("_", "-")
             raise ValueError(f"--{flag} belongs to noise on gradients: leave it out")
-        return NoNoise(clip=name == "clip")
-    known = _known()
-    if name not in known:
-        raise ValueError(f"--defence must be one of {', '.join(known)}, got {name!r}")
+        return kind.build()
     unset = dict.fromkeys(("dim", "clip_norm", "layers", "layer_norms", "batch_size"))
     namespace = SimpleNamespace(**unset, **{**vars(given), "max_batch_size": None})
-    return build_mechanism(name, namespace, start=None if epsilon is None else 1.0)
-
-
-def _known() -> list[str]:
-    """Every defence that can be trained with."""
-    from recondite.mechanisms import mechanisms
-
-    noise = [name for name in mechanisms() if name not in ("none", "clip")]
-    return ["none", "clip", *noise, *_CHANNELS]
+    return build_mechanism(kind.name, namespace, start=None if epsilon is None else 1.0)
 
 
 @contextmanager
