@@ -30,6 +30,7 @@ __all__ = [
     "WhiteNoise",
     "defences",
     "find",
+    "owners",
     "suffix",
 ]
 
@@ -102,7 +103,12 @@ class RecordNoise:
         return {}
 
     def parameters(self) -> dict[str, Any]:
-        """What a run's record says of it, ready for JSON."""
+        """Every field that was given."""
+        values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+        return {name: value for name, value in values.items() if value is not None}
+
+    def described(self) -> dict[str, Any]:
+        """What a run's record says of its parameters, ready for JSON."""
         return {"capacity": self.capacity, "noise": self.noise}
 
 
@@ -147,10 +153,10 @@ class PersonalizedNoise(RecordNoise):
         """The weight of each feature, and how the channel is fitted."""
         return {"beta": self._beta(shape), "method": self.method}
 
-    def parameters(self) -> dict[str, Any]:
+    def described(self) -> dict[str, Any]:
         """What a run's record says of it: whether weights were given, not which."""
         given = "given" if self.beta is not None else "centre 50:1"
-        return {**super().parameters(), "beta": given, "method": self.method}
+        return {**super().described(), "beta": given, "method": self.method}
 
     def _beta(self, shape: tuple[int, int, int]) -> Any:
         import numpy as np
@@ -302,8 +308,13 @@ def defences(*, unproven: bool = False) -> dict[str, Defence]:
     return found
 
 
-def find(name: str, *, unproven: bool = False) -> Defence:
+def find(name: str, *, unproven: bool = False, argument: str = "defence") -> Defence:
     """A defence by its name, or a channel by its short one (natural for natural-channel).
+
+    Args:
+      name: The name.
+      unproven: As in :func:`defences`.
+      argument: What an error calls it.
 
     Raises:
       ValueError: One line with the names there are.
@@ -313,7 +324,14 @@ def find(name: str, *, unproven: bool = False) -> Defence:
     for names in (known, short):
         if name in names:
             return names[name]
-    raise ValueError(f"defence must be one of {', '.join(short)}, got {name!r}")
+    raise ValueError(f"{argument} must be one of {', '.join(short)}, got {name!r}")
+
+
+def owners(setting: str) -> str:
+    """Whose setting on records it is, in words: a channel's, or that of some of them."""
+    on_records = [each for each in defences().values() if each.channel is not None]
+    own = [str(each.channel) for each in on_records if setting in (each.parameter, *each.settings)]
+    return "a channel" if len(own) == len(on_records) else f"the {' or '.join(own)} channel"
 
 
 def suffix(value: float) -> str:

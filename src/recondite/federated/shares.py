@@ -7,20 +7,19 @@ from typing import Any
 
 import numpy as np
 
+from recondite.configuration import TrainingConfig
 from recondite.defences import find
 from recondite.federated.partition import shares
 from recondite.federated.policy import Policy
-from recondite.mechanisms import NoNoise
 from recondite.models import resolve
 from recondite.records import ImageSet, load
-from recondite.training.plan import Plan
 
 __all__ = ["channel_for", "held_out_set", "initial_model", "share_of"]
 
 
-def _plan(policy: Policy) -> Plan:
+def _plan(policy: Policy) -> TrainingConfig:
     prepare = policy.prepare or None
-    return Plan(data=policy.data, model=policy.model, mechanism=NoNoise(), prepare=prepare)
+    return TrainingConfig(policy.data, policy.model, prepare=prepare)
 
 
 @functools.lru_cache(maxsize=8)

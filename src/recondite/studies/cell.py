@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from recondite._files import write_atomically
+from recondite.configuration import TrainingConfig
 from recondite.studies import attackers, rows
 from recondite.studies.audit import audit
 from recondite.studies.compression import NOTE, Compression, places_of
@@ -22,7 +23,6 @@ from recondite.studies.looking import look
 from recondite.studies.membership import infer_members
 from recondite.studies.reconstruction import invert_gradients, invert_model
 from recondite.studies.splits import pool
-from recondite.training.plan import Plan
 from recondite.training.trainer import train
 
 __all__ = ["Emit", "Trained", "run_cell"]
@@ -44,7 +44,7 @@ class Trained:
     """
 
     task: dict[str, Any]
-    plan: Plan
+    plan: TrainingConfig
     model: nn.Module
     record: dict[str, Any]
     said: Callable[[str, float], None]
@@ -180,7 +180,7 @@ def _train(task: dict[str, Any], said: Callable[[str, float], None]) -> Trained:
     return Trained(task, planned, _bare(planned, records.training, model), plain, said)
 
 
-def _bare(planned: Plan, records: Any, model: nn.Module) -> nn.Module:
+def _bare(planned: TrainingConfig, records: Any, model: nn.Module) -> nn.Module:
     """The network without what the engine put into it: attacks copy it, and change its copies."""
     from recondite.training.setup import build_model
 
@@ -190,7 +190,7 @@ def _bare(planned: Plan, records: Any, model: nn.Module) -> nn.Module:
 
 
 def _resumed(
-    kept: Path | None, planned: Plan, task: dict[str, Any]
+    kept: Path | None, planned: TrainingConfig, task: dict[str, Any]
 ) -> tuple[nn.Module, dict[str, Any]] | None:
     from recondite.models import load_weights
     from recondite.training.setup import build_model, load_records

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from recondite import defences
+from recondite.configuration import TrainingConfig, suited
 from recondite.defences import COMPRESSION, suffix
 from recondite.defences import Defence as Kind
 from recondite.mechanisms import Mechanism, NoNoise
-
-if TYPE_CHECKING:
-    from recondite.training.plan import Plan
 
 __all__ = ["COMPRESSION", "Kind", "kinds", "label", "mechanism", "plan", "subject", "suffix"]
 
@@ -20,7 +18,7 @@ def kinds() -> dict[str, Kind]:
     return defences.defences(unproven=True)
 
 
-def plan(common: dict[str, Any], defence: dict[str, Any], seed: int | None) -> Plan:
+def plan(common: dict[str, Any], defence: dict[str, Any], seed: int | None) -> TrainingConfig:
     """The training run of a cell.
 
     Args:
@@ -28,34 +26,21 @@ def plan(common: dict[str, Any], defence: dict[str, Any], seed: int | None) -> P
       defence: Name, value, settings and training of the defence.
       seed: The repetition.
     """
-    from recondite.training.plan import Plan  # imports torch
-
-    name, value, settings = defence["name"], defence["value"], defence["settings"]
-    kind = kinds()[name]
-    channel = kind.channel
+    kind = kinds()[defence["name"]]
+    # The block is shared by all defences: each takes of it what it has a use for.
     options = {**common["training"], **defence["training"]}
     if not kind.bounds:
         options["clipping"] = "none"
-    if kind.parameter is None or not kind.bounds:  # no ε that sampling could lower
-        options.setdefault("sampling", "shuffled")
-    if channel is not None:
+    if kind.channel is not None:
         for key in ("sampling", "max_batch_size", "physical_batch_size"):
             options.pop(key, None)
-        options.update(
-            channel=channel,
-            capacity=value,
-            channel_noise=settings.get("noise", "once"),
-            channel_data=settings.get("fit_on"),
-            beta=settings.get("beta"),
-            channel_method=settings.get("method", "exact"),
-        )
-    return Plan(
+    return TrainingConfig(
         data=common["data"],
         model=common["model"],
-        mechanism=mechanism(name, value, settings),
+        defence=kind.build(defence["value"], **defence["settings"]),
         prepare=common["prepare"],
         seed=seed,
-        **options,
+        **suited(kind, options),
     )
 
 

@@ -8,8 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from recondite.configuration import TrainingConfig
 from recondite.records import ImageSet
-from recondite.training.plan import Plan
 from recondite.training.setup import load_records
 
 __all__ = ["Pool", "pool"]
@@ -34,7 +34,7 @@ class Pool:
     others: ImageSet | None = None
 
 
-def pool(plan: Plan, task: dict[str, Any]) -> Pool:
+def pool(plan: TrainingConfig, task: dict[str, Any]) -> Pool:
     """The records of a cell.
 
     With a membership attack, twice as many records as it asks about are drawn, the same for every

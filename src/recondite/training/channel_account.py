@@ -7,17 +7,17 @@ from typing import Any
 import torch
 
 from recondite.channels.base import Channel
+from recondite.configuration import TrainingConfig
 from recondite.notions import Account, account_for
 from recondite.notions.noisy_records import NoisyRecords
 from recondite.records import ImageSet
 from recondite.training.engine import SIMULATION
-from recondite.training.plan import Plan
 
 __all__ = ["channel_account"]
 
 
 def channel_account(
-    plan: Plan, channel: Channel, loader: Any, records: ImageSet, delta: float
+    config: TrainingConfig, channel: Channel, loader: Any, records: ImageSet, delta: float
 ) -> Account:
     """The account of a run with a channel.
 
@@ -26,7 +26,7 @@ def channel_account(
     channel, whose noise it does not know, only information is finite.
 
     Args:
-      plan: The plan.
+      config: The configuration of the run.
       channel: The channel as fitted.
       loader: The protected loader after training.
       records: The training records, for the scale of their pixels.
@@ -46,11 +46,15 @@ def channel_account(
         delta=delta,
         schedule={
             "sampling": "shuffled",
-            "epochs": plan.passes(len(records)),
+            "epochs": config.passes(len(records)),
             "uses": told["uses"],
         },
-        name=plan.defence,
-        given={"capacity": plan.capacity, "noise": plan.channel_noise, "dim": channel.dim},
+        name=config.defence.name,
+        given={
+            "capacity": config.defence.capacity,
+            "noise": config.defence.noise,
+            "dim": channel.dim,
+        },
         further={"information": information},
         also=(SIMULATION,) if loader.ledger.simulation else (),
         foreign=loader.ledger.foreign,

@@ -12,13 +12,13 @@ from torch import nn
 from torch.utils.data import DataLoader
 
 from recondite import _validate
+from recondite.configuration import TrainingConfig
 from recondite.models import count_parameters, save_weights
 from recondite.records import ImageSet
 from recondite.training import checkpoint
 from recondite.training.channelled import train_channelled
 from recondite.training.engine import SIMULATION, PrivacyEngine
 from recondite.training.ledger import UNLABELLED
-from recondite.training.plan import Plan
 from recondite.training.progress import Progress
 from recondite.training.record import RunRecord, write_json
 from recondite.training.sampling import PrivateLoader
@@ -35,7 +35,7 @@ __all__ = ["Progress", "evaluate", "train"]
 
 
 def train(
-    plan: Plan,
+    config: TrainingConfig,
     *,
     out: str | os.PathLike[str] | None = None,
     data_dir: str | os.PathLike[str] | None = None,
@@ -53,7 +53,7 @@ def train(
     """Trains, and resumes what an interrupted call with the same plan left in ``out``.
 
     Args:
-      plan: What to train.
+      config: What to train.
       out: Folder for the checkpoint, the ledger, the weights and the record.
       data_dir: Where data sets are.
       delta: δ; by default one over the number of records.
@@ -70,14 +70,14 @@ def train(
       accounted: Whether the record has the account of noise on gradients; a search over strengths
         asks for accuracy only.
     """
-    if plan.channel is not None:
+    if config.channel is not None:
         if audit or target_epsilon is not None or max_epsilon is not None:
             raise ValueError(
                 "target_epsilon, max_epsilon and audit are for noise on gradients: bound a channel "
                 "by its capacity and max_information"
             )
         return train_channelled(
-            plan,
+            config,
             out=out,
             data_dir=data_dir,
             delta=delta,
@@ -88,36 +88,36 @@ def train(
         )
     if max_information is not None or secret is not None:
         raise ValueError("max_information and secret belong to a channel: leave them out")
-    if audit and not plan.mechanism.parameter:
+    if audit and not config.mechanism.parameter:
         raise ValueError("audit needs a mechanism with noise: leave it out")
     folder = checkpoint.unfinished(out)
-    records, test = sets or load_records(plan, data_dir)
+    records, test = sets or load_records(config, data_dir)
     delta = 1.0 / len(records) if delta is None else _validate.probability("delta", delta)
-    model = build_model(plan, records)
-    optimizer = build_optimizer(plan, model)
+    model = build_model(config, records)
+    optimizer = build_optimizer(config, model)
     engine = PrivacyEngine(
-        seed=plan.seed,
+        seed=config.seed,
         max_epsilon=max_epsilon,
         delta=delta if max_epsilon is not None else None,
         ledger=None if folder is None else folder / "ledger.json",
-        secure=plan.secure,
+        secure=config.secure,
     )
     with engine.ledger:
-        loader = _private(engine, plan, model, optimizer, records, target_epsilon, delta)
+        loader = _private(engine, config, model, optimizer, records, target_epsilon, delta)
         parts = {"model": model, "optimizer": optimizer, "engine": engine}
-        done = checkpoint.resume(folder, plan, parts)
+        done = checkpoint.resume(folder, config, parts)
         started = time.perf_counter()
         loss = 0.0
-        for epoch in range(done, plan.passes(len(records))):
+        for epoch in range(done, config.passes(len(records))):
             shown = delta if running_epsilon else None
-            loss = _epoch(plan, model, optimizer, loader, engine, epoch, shown, progress)
+            loss = _epoch(config, model, optimizer, loader, engine, epoch, shown, progress)
             if folder is not None:
-                checkpoint.save(folder, plan, epoch + 1, parts)
+                checkpoint.save(folder, config, epoch + 1, parts)
         engine.ledger.close()
     seconds = time.perf_counter() - started
-    found = _audit(plan, engine) if audit else None
+    found = _audit(config, engine) if audit else None
     counted = delta if accounted else None
-    record = _record(plan, records, test, model, engine, loader, counted, loss, seconds, found)
+    record = _record(config, records, test, model, engine, loader, counted, loss, seconds, found)
     if folder is not None:
         save_weights(model, folder / "weights.safetensors")
         write_json(folder / "record.json", record.to_dict())
@@ -127,7 +127,7 @@ def train(
 
 def _private(
     engine: PrivacyEngine,
-    plan: Plan,
+    config: TrainingConfig,
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     records: ImageSet,
@@ -137,26 +137,26 @@ def _private(
     options: dict[str, Any] = {
         "module": model,
         "optimizer": optimizer,
-        "data_loader": DataLoader(records, batch_size=min(plan.batch_size, len(records))),
-        "mechanism": plan.mechanism,
-        "clipping": plan.clipping,
-        "max_grad_norm": plan.max_grad_norm,
-        "sampling": plan.sampling,
-        "max_batch_size": plan.max_batch_size,
-        "physical_batch_size": plan.physical_batch_size,
+        "data_loader": DataLoader(records, batch_size=min(config.batch_size, len(records))),
+        "mechanism": config.mechanism,
+        "clipping": config.clipping,
+        "max_grad_norm": config.max_grad_norm,
+        "sampling": config.sampling,
+        "max_batch_size": config.max_batch_size,
+        "physical_batch_size": config.physical_batch_size,
     }
     if target_epsilon is None:
         return engine.make_private(**options)[2]
     return engine.make_private_with_epsilon(
         target_epsilon=target_epsilon,
         target_delta=delta,
-        epochs=plan.passes(len(records)),
+        epochs=config.passes(len(records)),
         **options,
     )[2]
 
 
 def _epoch(
-    plan: Plan,
+    config: TrainingConfig,
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     loader: PrivateLoader,
@@ -169,7 +169,7 @@ def _epoch(
     total, pieces = 0.0, 0
     every = max(1, loader.batches // 10)
     epsilon = None
-    steps = plan.total_steps(loader.records)
+    steps = config.total_steps(loader.records)
     left = steps - epoch * loader.batches
     for images, labels in loader:
         optimizer.zero_grad(set_to_none=True)
@@ -181,7 +181,7 @@ def _epoch(
             continue
         left -= 1
         if progress is not None:
-            if delta is not None and plan.mechanism.parameter and engine.steps % every == 0:
+            if delta is not None and config.mechanism.parameter and engine.steps % every == 0:
                 epsilon = engine.get_epsilon(delta)
             progress(Progress(epoch, engine.steps, steps, total / pieces, epsilon))
         if left == 0:
@@ -189,14 +189,14 @@ def _epoch(
     return total / max(pieces, 1)
 
 
-def _audit(plan: Plan, engine: PrivacyEngine) -> dict[str, Any]:
+def _audit(config: TrainingConfig, engine: PrivacyEngine) -> dict[str, Any]:
     from recondite.training.canary import audit_run  # only where asked for
 
-    return audit_run(plan.mechanism, engine.mechanism, seed=plan.seed).to_dict()
+    return audit_run(config.mechanism, engine.mechanism, seed=config.seed).to_dict()
 
 
 def _record(
-    plan: Plan,
+    config: TrainingConfig,
     records: ImageSet,
     test: ImageSet,
     model: nn.Module,
@@ -208,41 +208,45 @@ def _record(
     audit: dict[str, Any] | None,
 ) -> RunRecord:
     notes = ["results are computed without noise: they are not private"]
-    if plan.standardise:
+    if config.standardise:
         notes.append("pixel statistics come from the training records: not covered by the account")
     if engine.simulation:
         notes.insert(0, SIMULATION)
     elif engine.simulation is None:
         notes.append(UNLABELLED)
-    if engine.steps < plan.total_steps(len(records)) and engine.max_epsilon is not None:
+    if engine.steps < config.total_steps(len(records)) and engine.max_epsilon is not None:
         notes.append(f"training stopped before epsilon {engine.max_epsilon:g} was exceeded")
     return RunRecord(
         kind="training",
-        data=described(plan, records, test),
-        model={"name": plan.model, "parameters": count_parameters(model), "weights": plan.weights},
+        data=described(config, records, test),
+        model={
+            "name": config.model,
+            "parameters": count_parameters(model),
+            "weights": config.weights,
+        },
         defence={
-            "name": plan.defence,
+            "name": config.defence.name,
             "parameters": engine.mechanism.parameters(),
-            "clipping": plan.clipping,
-            "max_grad_norm": plan.max_grad_norm,
+            "clipping": config.clipping,
+            "max_grad_norm": config.max_grad_norm,
             "sampling": loader.sampling,
             "max_batch_size": loader.max_batch_size,
-            "secure": plan.secure,
+            "secure": config.secure,
         },
         training={
-            "optimizer": plan.optimizer,
-            "learning_rate": plan.learning_rate,
-            "momentum": plan.momentum,
-            "weight_decay": plan.weight_decay,
+            "optimizer": config.optimizer,
+            "learning_rate": config.learning_rate,
+            "momentum": config.momentum,
+            "weight_decay": config.weight_decay,
             "batch_size": loader.batch_size,
-            "epochs": plan.passes(len(records)),
+            "epochs": config.passes(len(records)),
             "steps": engine.steps,
             "seconds": round(seconds, 3),
-            "device": plan.device,
+            "device": config.device,
         },
         results=results(model, records, test, loss),
         privacy=None
-        if delta is None or not plan.mechanism.parameter
+        if delta is None or not config.mechanism.parameter
         else engine.report(delta).to_dict(),
         simulation=bool(engine.simulation),
         notes=tuple(notes),
