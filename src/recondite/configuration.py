@@ -203,13 +203,14 @@ class TrainingConfig:
 
     def total_steps(self, records: int) -> int:
         """Steps of the run over so many records."""
-        return self.steps or self.epochs * self._batches(records)
+        return self.steps or self.epochs * self.batches(records)
 
     def passes(self, records: int) -> int:
         """Passes over so many records that are begun."""
-        return math.ceil(self.total_steps(records) / self._batches(records))
+        return math.ceil(self.total_steps(records) / self.batches(records))
 
-    def _batches(self, records: int) -> int:
+    def batches(self, records: int) -> int:
+        """Steps of one pass over so many records."""
         return math.ceil(records / min(self.batch_size, records))
 
     def make_optimizer(

@@ -177,7 +177,7 @@ def seen_by_training(trained: Trained, records: ImageSet, images: Tensor) -> Ten
         return Compression.fit(records, places)(images)
     if trained.plan.channel is None:
         return images
-    from recondite.training.channelled import fit_channel
+    from recondite.training.on_records import fit_channel
 
     channel = fit_channel(trained.plan, records, trained.task.get("data_dir"))
     flat = images.flatten(0, 1).flatten(1).cpu().double().numpy()
