@@ -280,10 +280,11 @@ def defences(*, unproven: bool = False) -> dict[str, Defence]:
       unproven: With those that promise nothing and that only a comparison may name: compression,
         and mechanisms of other packages.
     """
-    bare = {"private": False, "parameter": None}
     found = {
-        "none": Defence("none", "undefended", NoNoise, heading="Undefended", bounds=False, **bare),
-        "clip": Defence("clip", "clipping only", _clipped, heading="Clipping only", **bare),
+        "none": Defence(
+            "none", "undefended", NoNoise, heading="Undefended", private=False, bounds=False
+        ),
+        "clip": Defence("clip", "clipping only", _clipped, heading="Clipping only", private=False),
     }
     if unproven:
         found[COMPRESSION] = Defence(
@@ -293,8 +294,8 @@ def defences(*, unproven: bool = False) -> dict[str, Defence]:
             heading="Compression",
             settings=("remove",),
             stage="data",
+            private=False,
             bounds=False,
-            **bare,
         )
     others = registered()
     for name, kind in mechanisms(unproven=unproven, others=others).items():

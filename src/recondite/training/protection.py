@@ -61,14 +61,16 @@ class Protection(Protocol):
     an interrupted run too, and is an upper bound; None where nothing is promised or asked for.
 
     Attributes:
-      loader: Batches or pieces of them, one pass at a time.
       state: By the name in a checkpoint: what else is stored there.
     """
 
-    loader: Iterable[Any]
     state: dict[str, Any]
 
     def __init__(self, run: Run) -> None: ...
+
+    @property
+    def loader(self) -> Iterable[Any]:
+        """Batches or pieces of them, one pass at a time."""
 
     @staticmethod
     def check(config: TrainingConfig, asked: Request) -> None:

@@ -82,7 +82,7 @@ def train(
         running_epsilon,
         accounted,
     )
-    kind = _PROTECTIONS.get(config.defence.stage, OnGradients)
+    kind: type[Protection] = _PROTECTIONS.get(config.defence.stage, OnGradients)
     kind.check(config, asked)
     folder = checkpoint.unfinished(out)
     records, test = sets or load_records(config, data_dir)
