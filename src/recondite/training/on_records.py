@@ -52,7 +52,8 @@ def fit_channel(
 
 
 def _noise(config: TrainingConfig) -> RecordNoise:
-    assert isinstance(config.defence, RecordNoise)
+    if not isinstance(config.defence, RecordNoise):
+        raise ValueError(f"defence {config.defence.name} must be a RecordNoise to act on records")
     return config.defence
 
 
