@@ -32,6 +32,7 @@ MOVED = {
     "recondite.losses": "recondite.laws",
     "recondite.models.patches": "recondite.gradients.patches",
     "recondite.training.bounding": "recondite.gradients.clipping",
+    "recondite.training.channelled": "recondite.training.on_records",
     "recondite.training.collector": "recondite.gradients.collector",
     "recondite.training.layers": "recondite.gradients.layers",
     "recondite.training.leaked": "recondite.gradients.leaked",

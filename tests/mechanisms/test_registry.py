@@ -69,7 +69,8 @@ class Entry:
 @pytest.fixture
 def third_party(monkeypatch):
     def entry_points(*, group):
-        assert group == "recondite.mechanisms"
+        if group != "recondite.defences":
+            return []
         return [Entry("logistic", Logistic), Entry("vmf", Logistic)]
 
     monkeypatch.setattr(registry, "entry_points", entry_points)

@@ -10,7 +10,7 @@ import recondite as rc
 from recondite.channels.registry import rectangle_weights
 from recondite.mechanisms import NoNoise
 from recondite.records import ImageSet, load
-from recondite.training.channelled import fit_channel
+from recondite.training.on_records import fit_channel
 from recondite.training.plan import Plan
 from recondite.training.setup import evaluate, load_records, results
 from recondite.training.trainer import train

@@ -48,6 +48,8 @@ class KeptLengths(Mechanism):
     subject: ClassVar[str] = "one record's gradient"
     private: ClassVar[bool] = False
     title: ClassVar[str] = "directional, lengths kept"
+    symbol: ClassVar[str] = "κ"
+    search_range: ClassVar[tuple[float, float]] = (1.0, 1e7)
 
     def __post_init__(self) -> None:
         _validate.positive("kappa", self.kappa)

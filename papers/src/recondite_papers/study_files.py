@@ -136,7 +136,7 @@ def read(name: str) -> Study:
 def quickened(study: Study) -> Study:
     """A small version: fewer records, steps, images, iterations, strengths and one seed."""
     plain = study.model_dump(exclude_none=True, exclude_defaults=True)
-    whole = study.training.steps
+    whole = study.training.given().get("steps")
     size = _DEEP if study.model in _NETWORKS else _SMALL
     plain["name"] = f"{study.name}-quick"
     plain["seeds"] = study.seeds[:1]

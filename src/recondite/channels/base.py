@@ -62,6 +62,7 @@ class Channel:
     """
 
     name: ClassVar[str] = "channel"
+    weighted: ClassVar[bool] = False  # whether a fit takes the weight of each feature
 
     spectrum: Spectrum
     requested: float

@@ -41,6 +41,7 @@ class PersonalizedChannel(Channel):
     """
 
     name: ClassVar[str] = "personalized"
+    weighted: ClassVar[bool] = True
 
     beta: FloatArray
     solver: str

@@ -39,10 +39,11 @@ def fit(
     """
     kind = CHANNELS[check.choice("channel", name, tuple(CHANNELS))]
     options = {} if beta is None else {"beta": beta, "method": method}
-    if beta is None and name == "personalized":
-        raise ValueError("beta is needed for the personalized channel: a weight for each feature")
-    if beta is not None and name != "personalized":
-        raise ValueError("beta belongs to the personalized channel: leave it out")
+    if beta is None and kind.weighted:
+        raise ValueError(f"beta is needed for the {name} channel: a weight for each feature")
+    if beta is not None and not kind.weighted:
+        only = " or ".join(known for known, other in CHANNELS.items() if other.weighted)
+        raise ValueError(f"beta belongs to the {only} channel: leave it out")
     fitted: Channel = kind.fit(records, capacity=capacity, **options)
     return fitted
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from recondite.cli.output import figure, print_json, print_table, settings
+from recondite.defences import find
 from recondite.notions.bounds import format_bound
 
 __all__ = ["register"]
@@ -201,7 +202,7 @@ def up(
     from recondite.federated.shares import initial_model
 
     place = out.resolve()
-    noisy = defence not in ("none", "clip") and not defence.endswith("-channel")
+    noisy = find(defence).on_gradients
     found = data_dir or os.environ.get("RECONDITE_DATA", "")
     plan = Settings(
         data=data,

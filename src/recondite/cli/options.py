@@ -14,6 +14,7 @@ from typing import Annotated, Any
 import typer
 
 from recondite.accounting.schedules import Schedule, schedule_for
+from recondite.configuration import Option, options
 from recondite.mechanisms import Mechanism, mechanisms
 
 __all__ = ["MECHANISM", "RUN", "build_mechanism", "build_schedule", "check_relation", "shared"]
@@ -99,7 +100,11 @@ def shared(*groups: dict[str, Any]) -> Callable[[Callable[..., Any]], Callable[.
         own = inspect.signature(command, eval_str=True)
         kept = [p for name, p in own.parameters.items() if name != "given"]
         added = [
-            inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hint)
+            hint
+            if isinstance(hint, inspect.Parameter)
+            else inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=hint
+            )
             for name, hint in extra.items()
         ]
 
@@ -115,6 +120,26 @@ def shared(*groups: dict[str, Any]) -> Callable[[Callable[..., Any]], Callable[.
         return wrapper
 
     return decorate
+
+
+def training_options() -> dict[str, Any]:
+    """The options of a training, from the fields of its configuration."""
+    return {
+        name: inspect.Parameter(
+            name,
+            inspect.Parameter.KEYWORD_ONLY,
+            # Where the defence decides, None says that nothing was typed.
+            default=None if option.chosen else option.default,
+            annotation=Annotated[
+                option.type | None, typer.Option(_named(name, option), help=option.help)
+            ],
+        )
+        for name, option in options().items()
+    }
+
+
+def _named(name: str, option: Option) -> str:
+    return option.flag or _flag(name)
 
 
 def _settings(given: SimpleNamespace) -> dict[str, Any]:

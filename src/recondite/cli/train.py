@@ -11,8 +11,10 @@ from typing import Annotated, Any
 
 import typer
 
-from recondite.cli.options import MECHANISM, build_mechanism, number, shared
+from recondite.cli.options import MECHANISM, build_mechanism, number, shared, training_options
 from recondite.cli.output import print_json, print_table, settings
+from recondite.configuration import TrainingConfig, options, suited
+from recondite.defences import Defence, find, owners
 from recondite.notions.bounds import format_bound
 
 __all__ = ["register"]
@@ -29,18 +31,17 @@ _HELP = """Trains a model with a defence; writes a checkpoint, the weights and a
 
 `recondite train --data mnist-5k --model mlp --defence natural --capacity 100 --epochs 10`
 """
-_CHANNELS = ("natural", "white", "personalized", "minimum-power")
-_NOISE = {
-    name: MECHANISM[name]
-    for name in ("kappa", "noise_multiplier", "blocks", "max_batch_size", "setting")
-}
+_NOISE = {name: MECHANISM[name] for name in ("kappa", "noise_multiplier", "blocks", "setting")}
+
+
+_FLAGS = {"fit_on": "channel-data"}
 
 
 def _number(flag: str, text: str) -> Any:
     return typer.Option(flag, help=text, parser=number, metavar="NUMBER", show_default=False)
 
 
-@shared(_NOISE)
+@shared(training_options(), _NOISE)
 def train(
     data: Annotated[
         str, typer.Option("--data", help="Data set, folder, or package.module:function.")
@@ -54,23 +55,6 @@ def train(
             "natural, white, personalized, minimum-power.",
         ),
     ] = "none",
-    epochs: Annotated[int, typer.Option("--epochs")] = 3,
-    batch_size: Annotated[int, typer.Option("--batch-size", help="Expected batch size.")] = 128,
-    learning_rate: Annotated[float, typer.Option("--lr", help="Learning rate.")] = 0.005,
-    optimizer: Annotated[str, typer.Option("--optimizer", help="sgd, adam or adamw.")] = "adamw",
-    momentum: Annotated[float, typer.Option("--momentum")] = 0.0,
-    weight_decay: Annotated[float, typer.Option("--weight-decay")] = 0.0,
-    clipping: Annotated[
-        str | None,
-        typer.Option("--clipping", help="flat (default), per-layer, automatic, psac, scale."),
-    ] = None,
-    max_grad_norm: Annotated[float, typer.Option("--max-grad-norm")] = 1.0,
-    sampling: Annotated[
-        str | None, typer.Option("--sampling", help="poisson, allocation, shuffled or fixed-size.")
-    ] = None,
-    physical_batch_size: Annotated[
-        int | None, typer.Option("--physical-batch-size", help="Largest piece at once.")
-    ] = None,
     delta: Annotated[float | None, _number("--delta", "δ (one over the records).")] = None,
     epsilon: Annotated[float | None, _number("--epsilon", "Calibrate noise to this ε.")] = None,
     max_epsilon: Annotated[float | None, _number("--max-epsilon", "Stop before this ε.")] = None,
@@ -95,21 +79,6 @@ def train(
     audit: Annotated[
         bool, typer.Option("--audit", help="Audit the noise with canaries too (seconds).")
     ] = False,
-    secure: Annotated[
-        bool, typer.Option("--secure", help="Noise from a cryptographic generator: slower.")
-    ] = False,
-    prepare: Annotated[
-        str | None, typer.Option("--prepare", help="crop16, resize32, …, none.")
-    ] = None,
-    standardise: Annotated[
-        bool, typer.Option("--standardise", help="By this data's own statistics: not covered by ε.")
-    ] = False,
-    norm: Annotated[str, typer.Option("--norm", help="group, batch or none.")] = "group",
-    weights: Annotated[
-        Path | None, typer.Option("--weights", help="Start from safetensors.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option("--seed", help="Repeatable: a simulation.")] = None,
-    device: Annotated[str, typer.Option("--device", help="cpu or cuda.")] = "cpu",
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder for checkpoint, weights and record.")
     ] = None,
@@ -121,44 +90,22 @@ def train(
     given: SimpleNamespace,
 ) -> None:
     """Trains a model."""
-    from recondite.training.plan import Plan
     from recondite.training.trainer import train as run
 
-    kind = defence.removesuffix("-channel")
-    channel = kind if kind in _CHANNELS else None
-    if channel is None and noise is not None:
-        raise ValueError("--noise belongs to the channels: leave it out")
-    plan = Plan(
-        data=data,
-        model=model,
-        mechanism=_defence("none" if channel else defence, given, epsilon),
-        epochs=epochs,
-        batch_size=batch_size,
-        learning_rate=learning_rate,
-        optimizer=optimizer,
-        momentum=momentum,
-        weight_decay=weight_decay,
-        clipping=clipping or ("none" if defence == "none" or channel else "flat"),
-        max_grad_norm=max_grad_norm,
-        sampling=sampling or ("shuffled" if defence in ("none", "clip") else None),
-        max_batch_size=None if given.max_batch_size is None else int(given.max_batch_size),
-        physical_batch_size=physical_batch_size,
-        prepare=prepare,
-        standardise=standardise,
-        norm=norm,
-        weights=None if weights is None else str(weights),
-        seed=seed,
-        device=device,
-        secure=secure,
-        channel=channel,
-        capacity=capacity,
-        channel_noise=noise or "once",
-        channel_data=channel_data,
-        beta=None if beta is None else str(beta),
+    kind = find(defence, argument="--defence")
+    chosen = {name: getattr(given, name) for name in options()}
+    typed = {
+        "capacity": capacity,
+        "noise": noise,
+        "fit_on": channel_data,
+        "beta": None if beta is None else str(beta),
+    }
+    config = TrainingConfig(
+        data, model, _defence(kind, typed, given, epsilon), **suited(kind, chosen)
     )
     with _bar(f"{model} on {data}, {defence}") as update:
         record, _ = run(
-            plan,
+            config,
             out=out,
             data_dir=data_dir,
             delta=delta,
@@ -175,29 +122,28 @@ def train(
     _show(record.to_dict(), out)
 
 
-def _defence(name: str, given: SimpleNamespace, epsilon: float | None) -> Any:
-    from recondite.mechanisms import NoNoise
-
-    if name in ("none", "clip"):
-        typed = [option for option, value in vars(given).items() if value]
-        if typed and typed != ["max_batch_size"]:
-            flag = typed[0].replace("setting", "set").replace("_", "-")
-            raise ValueError(f"--{flag} belongs to noise on gradients: leave it out")
-        return NoNoise(clip=name == "clip")
-    known = _known()
-    if name not in known:
-        raise ValueError(f"--defence must be one of {', '.join(known)}, got {name!r}")
-    unset = dict.fromkeys(("dim", "clip_norm", "layers", "layer_norms", "batch_size"))
-    namespace = SimpleNamespace(**unset, **{**vars(given), "max_batch_size": None})
-    return build_mechanism(name, namespace, start=None if epsilon is None else 1.0)
-
-
-def _known() -> list[str]:
-    """Every defence that can be trained with."""
-    from recondite.mechanisms import mechanisms
-
-    noise = [name for name in mechanisms() if name not in ("none", "clip")]
-    return ["none", "clip", *noise, *_CHANNELS]
+def _defence(
+    kind: Defence, typed: dict[str, Any], given: SimpleNamespace, epsilon: float | None
+) -> Any:
+    """The defence that the options describe."""
+    noise = {name: getattr(given, name) for name in _NOISE}
+    if not kind.on_gradients:
+        for name, value in noise.items():
+            if value:
+                flag = name.replace("setting", "set").replace("_", "-")
+                raise ValueError(f"--{flag} belongs to noise on gradients: leave it out")
+    own = {name: value for name, value in typed.items() if value is not None}
+    for name in own:
+        if not kind.on_records or name not in (kind.parameter, *kind.settings):
+            flag = "--" + _FLAGS.get(name, name)
+            raise ValueError(f"{flag} belongs to {owners(name)}: leave it out")
+    if kind.on_gradients:
+        unset = dict.fromkeys(
+            ("dim", "clip_norm", "layers", "layer_norms", "batch_size", "max_batch_size")
+        )
+        start = None if epsilon is None else 1.0
+        return build_mechanism(kind.name, SimpleNamespace(**unset, **noise), start=start)
+    return kind.build(own.pop("capacity", None), **own)
 
 
 @contextmanager

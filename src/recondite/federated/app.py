@@ -20,7 +20,7 @@ from recondite.federated.budget import Budget
 from recondite.federated.flower import flower, log
 from recondite.federated.local import Streams, train_locally
 from recondite.federated.mod import defend
-from recondite.federated.policy import CHANNELS, Policy
+from recondite.federated.policy import Policy
 from recondite.federated.replies import error_reply
 from recondite.federated.settings import Settings
 from recondite.federated.shares import channel_for, initial_model, share_of
@@ -42,7 +42,7 @@ def defence_of(policy: Policy) -> Any:
     ledger = policy.ledger or None
     limit = policy.budget_epsilon
     budget = Budget(epsilon=limit) if limit > 0 else None
-    if policy.defence in CHANNELS:
+    if policy.described.on_records:
         once = policy.noise == "once"
         return defend(
             channel=channel_for(policy),

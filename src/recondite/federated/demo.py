@@ -10,6 +10,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from recondite.defences import find
 from recondite.federated.flower import QUIET, flower
 from recondite.federated.server import federate
 from recondite.federated.settings import Settings
@@ -46,7 +47,7 @@ def federations(
     """
     found = []
     for partition, steps, defence in product(partitions, local_steps, defences):
-        noisy = defence not in ("none", "clip") and not defence.endswith("-channel")
+        noisy = find(defence).on_gradients
         one = base.with_values(
             partition=partition,
             local_steps=steps,

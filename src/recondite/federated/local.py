@@ -12,7 +12,7 @@ import torch
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 
-from recondite.federated.policy import CHANNELS, Policy
+from recondite.federated.policy import Policy
 from recondite.federated.training_report import trained_with
 from recondite.records import ImageSet
 from recondite.training.engine import PrivacyEngine
@@ -87,7 +87,7 @@ def train_locally(
     streams = streams or Streams()
     optimizer = torch.optim.SGD(model.parameters(), lr=policy.learning_rate)
     # Behind a plain data set, records are read through torch's loaders, where a channel acts.
-    dataset: Any = _Plain(records) if policy.defence in CHANNELS else records
+    dataset: Any = _Plain(records) if policy.described.on_records else records
     source = DataLoader(dataset, batch_size=min(policy.batch_size, len(records)))
     mechanism = policy.mechanism()
     engine: PrivacyEngine | None = None

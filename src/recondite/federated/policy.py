@@ -12,13 +12,12 @@ from typing import Any, TypeVar
 
 from recondite import _validate
 from recondite.accounting.schedules import SAMPLINGS
+from recondite.defences import Defence, defences
 from recondite.federated.staying_out import StayOutError
 from recondite.mechanisms import Mechanism
-from recondite.mechanisms.registry import mechanisms
 
-__all__ = ["ASKED", "CHANNELS", "Policy", "typed_values"]
+__all__ = ["ASKED", "Policy", "typed_values"]
 
-CHANNELS = ("natural-channel", "white-channel", "minimum-power-channel")
 # All that a client reads of what a server configures, beside what names a round in its ledger
 # (server-round, federation).
 ASKED = ("learning_rate", "local_steps")
@@ -100,10 +99,9 @@ class Policy:
         _validate.choice("sampling", self.sampling, SAMPLINGS)
         _validate.choice("level", self.level, ("client", "record"))
         _validate.choice("noise", self.noise, ("once", "per_step"))
-        known = ("none", "clip", *(name for name in mechanisms() if name != "none"), *CHANNELS)
-        _validate.choice("defence", self.defence, known)
+        _validate.choice("defence", self.defence, tuple(_known()))
         if self.mechanism_name and self.strength <= 0:
-            parameter = mechanisms()[self.defence].parameter
+            parameter = self.described.parameter
             raise ValueError(f"strength must be above 0: the {parameter} of {self.defence}")
 
     @classmethod
@@ -184,28 +182,34 @@ class Policy:
         return None if self.seed < 0 else self.seed
 
     @property
+    def described(self) -> Defence:
+        """What is known of the defence."""
+        return _known()[self.defence]
+
+    @property
     def mechanism_name(self) -> str:
         """The defence, where it is a mechanism with noise."""
-        return "" if self.defence in ("none", "clip", *CHANNELS) else self.defence
+        return self.defence if self.described.on_gradients else ""
 
     def mechanism(self) -> Mechanism | None:
         """The mechanism, if the defence is one."""
-        if not self.mechanism_name:
+        if not self.described.on_gradients:
             return None
-        kind = mechanisms()[self.defence]
-        return kind(**{kind.parameter: self.strength})
+        made: Any = self.described.build(self.strength)
+        chosen: Mechanism = made
+        return chosen
 
     @property
     def label(self) -> str:
         """The defence as a person writes it."""
-        if self.defence in CHANNELS:
-            return f"{self.defence.replace('-', ' ')}, {self.capacity:g} nat a feature"
-        symbol = {"kappa": "κ", "noise_multiplier": "σ"}
-        chosen = self.mechanism()
-        if chosen is None:
-            return {"none": "no defence", "clip": "clipping only"}[self.defence]
-        name = {"vmf": "VMF", "gaussian": "Gaussian"}.get(self.defence, self.defence)
-        return f"{name} {symbol.get(chosen.parameter, chosen.parameter)} = {self.strength:g}"
+        if self.described.on_records:
+            return f"{self.described.title}, {self.capacity:g} nat a feature"
+        return self.described.label(self.strength, {})
+
+
+def _known() -> dict[str, Defence]:
+    """What a client can be pinned to: a policy has no place for weights of features."""
+    return {name: each for name, each in defences().items() if "beta" not in each.settings}
 
 
 def typed_values(kind: type[Policy], *configurations: Mapping[str, Any]) -> dict[str, Any]:

@@ -19,7 +19,6 @@ from recondite.federated.cost import Spent, spent
 from recondite.federated.evidence import Originals
 from recondite.federated.flower import flower
 from recondite.federated.ledger import ReleaseLedger
-from recondite.federated.policy import CHANNELS
 from recondite.federated.screening import ScreeningStrategy
 from recondite.federated.settings import Settings
 from recondite.federated.shares import held_out_set, initial_model
@@ -188,7 +187,7 @@ def _audited(
 def _about(settings: Settings, model: Any, held_out: Any) -> Row:
     """The parts of a row of evidence that are the same for all clients."""
     mechanism = settings.mechanism()
-    channel = settings.defence in CHANNELS
+    channel = settings.described.on_records
     parameter = "capacity" if channel else None if mechanism is None else mechanism.parameter
     value = settings.capacity if channel else None if mechanism is None else settings.strength
     kept = ("name", "shape", "classes", "pixel_scale")
@@ -242,7 +241,7 @@ def _round(settings: Settings, number: int, scores: dict[str, float]) -> Row:
 
 def _level(settings: Settings) -> str:
     """What the defence protects; how much was spent, only a client's own ledger knows."""
-    if settings.defence in CHANNELS:
+    if settings.described.on_records:
         return "channel"
     return settings.level if settings.mechanism_name else "nothing"
 

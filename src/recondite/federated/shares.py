@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 
+from recondite.configuration import TrainingConfig
+from recondite.defences import find
 from recondite.federated.partition import shares
-from recondite.federated.policy import CHANNELS, Policy
-from recondite.mechanisms import NoNoise
+from recondite.federated.policy import Policy
 from recondite.models import resolve
 from recondite.records import ImageSet, load
-from recondite.training.plan import Plan
 
 __all__ = ["channel_for", "held_out_set", "initial_model", "share_of"]
 
 
-def _plan(policy: Policy) -> Plan:
+def _plan(policy: Policy) -> TrainingConfig:
     prepare = policy.prepare or None
-    return Plan(data=policy.data, model=policy.model, mechanism=NoNoise(), prepare=prepare)
+    return TrainingConfig(policy.data, policy.model, prepare=prepare)
 
 
 @functools.lru_cache(maxsize=8)
@@ -85,14 +85,7 @@ def channel_for(policy: Policy) -> Any:
 
 @functools.lru_cache(maxsize=4)
 def _channel(policy: Policy, defence: str, capacity: float) -> Any:
-    from recondite import channels
-
-    kinds: tuple[Any, ...] = (
-        channels.NaturalChannel,
-        channels.WhiteChannel,
-        channels.MinimumPowerChannel,
-    )
-    kind = dict(zip(CHANNELS, kinds, strict=True))[defence]
     held_out = held_out_set(policy)
     dim = int(np.prod(held_out.shape))
-    return kind.fit(held_out.images.numpy(), capacity * dim)
+    noise: Any = find(defence).build(capacity * dim)
+    return noise.fit(held_out.images.numpy(), held_out.shape)

@@ -104,7 +104,10 @@ class Mechanism(ABC):
       private: Whether it promises anything. Where False, only a comparison can name it.
       bounds_gradients: Whether it needs gradients clipped as the training says; a comparison
         trains without clipping where False, and nothing can then be promised.
-      title: What a comparison calls it; its name where empty.
+      title: What labels call it; its name where empty.
+      heading: What a legend calls it; its title where empty.
+      symbol: What labels call ``parameter``; its name where empty.
+      search_range: Where a search for a strength looks.
       dim: Number of coordinates released; None until a model is known.
     """
 
@@ -119,6 +122,9 @@ class Mechanism(ABC):
     private: ClassVar[bool] = True
     bounds_gradients: ClassVar[bool] = True
     title: ClassVar[str] = ""
+    heading: ClassVar[str] = ""
+    symbol: ClassVar[str] = ""
+    search_range: ClassVar[tuple[float, float]] = (1e-6, 1e6)
     dim: int | None
     # What makes it a dataclass to type checkers; the decorator of each mechanism fills it.
     __dataclass_fields__: ClassVar[dict[str, dataclasses.Field[Any]]]

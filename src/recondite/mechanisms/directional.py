@@ -49,6 +49,10 @@ class Directional(Mechanism):
     name: ClassVar[str] = "directional"
     parameter: ClassVar[str] = "kappa"
     weaker: ClassVar[Literal["larger", "smaller"]] = "larger"
+    title: ClassVar[str] = "directional"
+    heading: ClassVar[str] = "Directional, per record"
+    symbol: ClassVar[str] = "κ"
+    search_range: ClassVar[tuple[float, float]] = (1.0, 1e7)
     stage: ClassVar[Stage] = "record"
     scale_free: ClassVar[bool] = True
     bounded: ClassVar[bool] = False  # a bound changes no direction

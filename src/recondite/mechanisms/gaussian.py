@@ -55,6 +55,10 @@ class Gaussian(Mechanism):
     name: ClassVar[str] = "gaussian"
     parameter: ClassVar[str] = "noise_multiplier"
     weaker: ClassVar[Literal["larger", "smaller"]] = "smaller"
+    title: ClassVar[str] = "Gaussian"
+    heading: ClassVar[str] = "Gaussian (DP-SGD)"
+    symbol: ClassVar[str] = "σ"
+    search_range: ClassVar[tuple[float, float]] = (1e-3, 1e3)
 
     def __post_init__(self) -> None:
         _validate.positive("noise_multiplier", self.noise_multiplier)

@@ -60,6 +60,9 @@ class ParameterChannel(Mechanism):
     name: ClassVar[str] = "parameter-channel"
     parameter: ClassVar[str] = "capacity"
     weaker: ClassVar[Literal["larger", "smaller"]] = "larger"
+    title: ClassVar[str] = "parameter channel"
+    symbol: ClassVar[str] = "capacity"
+    search_range: ClassVar[tuple[float, float]] = (1e-2, 1e6)
     stage: ClassVar[Stage] = "record"
     bounded: ClassVar[bool] = False
     subject: ClassVar[str] = "one record's gradient (an estimate)"

@@ -48,6 +48,9 @@ class PartitionedVonMisesFisher(Mechanism):
     name: ClassVar[str] = "partitioned"
     parameter: ClassVar[str] = "kappa"
     weaker: ClassVar[Literal["larger", "smaller"]] = "larger"
+    title: ClassVar[str] = "partitioned VMF"
+    symbol: ClassVar[str] = "κ"
+    search_range: ClassVar[tuple[float, float]] = (1.0, 1e7)
     scale_free: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -1,7 +1,8 @@
 """Mechanisms by name: ours, and those that other packages register.
 
-A package adds its own through the entry-point group ``recondite.mechanisms``; it then has
-accounting, calibration and every command for free. One that promises nothing says so itself
+A package adds its own through the entry-point group ``recondite.defences``
+(:mod:`recondite.defences` lists those on records too); it then has accounting, calibration and
+every command for free. One that promises nothing says so itself
 (``private = False``): only comparisons then know it, and no command that protects somebody.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 
 import warnings
 from importlib.metadata import entry_points
+from typing import Any
 
 from recondite.mechanisms.base import Mechanism
 from recondite.mechanisms.directional import Directional
@@ -18,16 +20,21 @@ from recondite.mechanisms.parameter_channel import ParameterChannel
 from recondite.mechanisms.partitioned import PartitionedVonMisesFisher
 from recondite.mechanisms.vmf import VonMisesFisher
 
-__all__ = ["mechanisms"]
+__all__ = ["mechanisms", "registered"]
 
-GROUP = "recondite.mechanisms"
+GROUP = "recondite.defences"
+# The group's name in 0.1.0, for one version.
+_OLD_GROUP = "recondite.mechanisms"
 
 
-def mechanisms(*, unproven: bool = False) -> dict[str, type[Mechanism]]:
+def mechanisms(
+    *, unproven: bool = False, others: dict[str, Any] | None = None
+) -> dict[str, type[Mechanism]]:
     """Every mechanism by its name; a registered one cannot replace one of ours.
 
     Args:
       unproven: With those of other packages that promise nothing, which only comparisons may name.
+      others: What :func:`registered` found, where it was asked already.
     """
     own: list[type[Mechanism]] = [
         Gaussian,
@@ -37,18 +44,35 @@ def mechanisms(*, unproven: bool = False) -> dict[str, type[Mechanism]]:
         ParameterChannel,
         NoNoise,
     ]
-    found: dict[str, type[Mechanism]] = {}
-    for entry in entry_points(group=GROUP):
-        try:
-            kind: type[Mechanism] = entry.load()
-        except (ImportError, AttributeError) as error:
-            # One broken package must not take the others away.
-            warnings.warn(f"mechanism {entry.name} could not be loaded: {error}", stacklevel=2)
-            continue
-        if kind.private and not kind.bounds_gradients:
-            # Unclipped gradients have no sensitivity: an ε for it would be too good.
-            problem = "bounds_gradients is False, which needs private = False"
-            warnings.warn(f"mechanism {entry.name} is left out: {problem}", stacklevel=2)
-        elif kind.private or unproven:
-            found[entry.name] = kind
+    found: dict[str, type[Mechanism]] = {
+        name: kind
+        for name, kind in (registered() if others is None else others).items()
+        if kind.stage != "data" and (kind.private or unproven)
+    }
     return {**found, **{mechanism.name: mechanism for mechanism in own}}
+
+
+def registered() -> dict[str, Any]:
+    """The classes of defences that other packages register, by name.
+
+    Left out, with a warning, is what cannot be loaded, and noise on gradients that claims to be
+    private without clipping: an ε for it would be too good.
+    """
+    found: dict[str, Any] = {}
+    for group in (_OLD_GROUP, GROUP):
+        for entry in entry_points(group=group):
+            try:
+                kind = entry.load()
+            except (ImportError, AttributeError) as error:
+                # One broken package must not take the others away.
+                warnings.warn(f"defence {entry.name} could not be loaded: {error}", stacklevel=3)
+                continue
+            if group == _OLD_GROUP:
+                moved = f"{entry.name}: the entry-point group {_OLD_GROUP} is now {GROUP}"
+                warnings.warn(moved, DeprecationWarning, stacklevel=3)
+            if kind.stage != "data" and kind.private and not kind.bounds_gradients:
+                problem = "bounds_gradients is False, which needs private = False"
+                warnings.warn(f"defence {entry.name} is left out: {problem}", stacklevel=3)
+                continue
+            found[entry.name] = kind
+    return found

@@ -36,6 +36,9 @@ class VonMisesFisher(Mechanism):
     name: ClassVar[str] = "vmf"
     parameter: ClassVar[str] = "kappa"
     weaker: ClassVar[Literal["larger", "smaller"]] = "larger"
+    title: ClassVar[str] = "VMF"
+    symbol: ClassVar[str] = "κ"
+    search_range: ClassVar[tuple[float, float]] = (1.0, 1e7)
     scale_free: ClassVar[bool] = True
 
     def __post_init__(self) -> None:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from recondite.defences import defences
 from recondite.notions import figures, format_bound
 from recondite.notions.bounds import Direction
 from recondite.report.words import figure
@@ -75,20 +76,6 @@ _MEASURED = {quantity.key: quantity for quantity in (*MEASURES, *IMPROVEMENTS)}
 
 # What a recommendation may minimise, best first: the person most at risk before the mean.
 JUDGES = ("ssim_worst", "ssim", "auc")
-
-_DEFENCES = {
-    "none": "Undefended",
-    "clip": "Clipping only",
-    "compression": "Compression",
-    "vmf": "VMF",
-    "gaussian": "Gaussian (DP-SGD)",
-    "directional": "Directional, per record",
-    "partitioned": "Partitioned VMF",
-    "natural-channel": "Natural channel",
-    "white-channel": "White channel",
-    "personalized-channel": "Personalized channel",
-    "minimum-power-channel": "Minimum-power channel",
-}
 
 _ATTACKS = {
     "dlg": "DLG",
@@ -168,8 +155,9 @@ def _direction(key: str) -> Direction:
 
 
 def defence_name(key: str) -> str:
-    """A defence in words; a third party's own name as it is."""
-    return _DEFENCES.get(key, key.replace("-", " ").replace("_", " ")) or "unnamed"
+    """A defence in words; one that is not installed here by its name."""
+    known = defences(unproven=True).get(key)
+    return (known.heading if known else key.replace("-", " ").replace("_", " ")) or "unnamed"
 
 
 def attack_name(key: str) -> str:

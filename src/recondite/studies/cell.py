@@ -16,12 +16,12 @@ from torch import nn
 from recondite._files import write_atomically
 from recondite.attacks.outcome import Outcome
 from recondite.attacks.victim import RecordSets, Victim
+from recondite.configuration import TrainingConfig
 from recondite.studies import attackers, rows
 from recondite.studies.compression import NOTE, Compression, places_of
 from recondite.studies.defences import plan
 from recondite.studies.splits import pool
 from recondite.studies.victims import make_victim
-from recondite.training.plan import Plan
 from recondite.training.trainer import train
 
 __all__ = ["Emit", "Trained", "run_cell"]
@@ -141,7 +141,7 @@ def _train(task: dict[str, Any], said: Callable[[str, float], None]) -> Trained:
 
 def _trained(
     task: dict[str, Any],
-    planned: Plan,
+    planned: TrainingConfig,
     records: RecordSets,
     kept: Path | None,
     said: Callable[[str, float], None],
@@ -170,7 +170,7 @@ def _trained(
     return _bare(planned, records, model), plain
 
 
-def _bare(planned: Plan, records: RecordSets, model: nn.Module) -> nn.Module:
+def _bare(planned: TrainingConfig, records: RecordSets, model: nn.Module) -> nn.Module:
     """The network without what the engine put into it: attacks copy it, and change its copies."""
     from recondite.training.setup import build_model
 
@@ -180,7 +180,7 @@ def _bare(planned: Plan, records: RecordSets, model: nn.Module) -> nn.Module:
 
 
 def _resumed(
-    kept: Path | None, planned: Plan, records: RecordSets
+    kept: Path | None, planned: TrainingConfig, records: RecordSets
 ) -> tuple[nn.Module, dict[str, Any]] | None:
     from recondite.models import load_weights
     from recondite.training.setup import build_model

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from recondite.configuration import TrainingConfig
 from recondite.mechanisms import Neighbouring, Setting
 from recondite.notions import targets
 from recondite.studies import attackers
@@ -33,7 +34,7 @@ def mistakes_of(study: Study, data_dir: str | None = None) -> list[Mistake]:
 
 def _facts(study: Study, data_dir: str | None) -> Facts | Mistake:
     """Loads the data and builds the model, as every cell will."""
-    weights = study.training.weights
+    weights = study.training.given().get("weights")
     if weights is not None and not Path(weights).is_file():
         return Mistake(("training", "weights"), "is not a file: give a safetensors file")
     try:
@@ -63,15 +64,15 @@ def _enough(study: Study, found: Facts) -> Iterator[Mistake]:
 
 def facts_of(study: Study, data_dir: str | None) -> Facts:
     """The facts of a study."""
-    training = study.training
+    training = study.training.given()
     return facts(
         study.data,
         study.model,
         study.prepare,
         data_dir,
-        training.norm,
-        training.weights,
-        training.records,
+        training.get("norm"),
+        training.get("weights"),
+        training.get("records"),
     )
 
 
@@ -259,9 +260,6 @@ def _options(attack: Attack, place: Place) -> Iterator[Mistake]:
 
 def _training(study: Study, found: Facts | None) -> Iterator[Mistake]:
     """A plan of each defence, whose own checks know what does not go together."""
-    from recondite.mechanisms import NoNoise
-    from recondite.training.plan import Plan
-
     parts: list[tuple[Place, dict[str, Any]]] = [(("training",), {})]
     parts += [
         (("defences", index, "training"), defence.training.given())
@@ -281,10 +279,9 @@ def _training(study: Study, found: Facts | None) -> Iterator[Mistake]:
                 f"must be at most {found.records}, the training records, got {size}",
             )
         try:
-            Plan(
-                data=study.data,
-                model=study.model,
-                mechanism=NoNoise(),
+            TrainingConfig(
+                study.data,
+                study.model,
                 prepare=study.prepare,
                 **{**study.training.given(), **own},
             )

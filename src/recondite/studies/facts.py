@@ -63,13 +63,12 @@ def facts(
     Raises:
       ValueError: In one line, where either cannot be had.
     """
-    from recondite.mechanisms import NoNoise
+    from recondite.configuration import TrainingConfig
     from recondite.models import count_parameters, resolve
     from recondite.records import load  # imports torch
-    from recondite.training.plan import Plan
     from recondite.training.setup import shares
 
-    plan = Plan(data=data, model=model, mechanism=NoNoise(), prepare=prepare)
+    plan = TrainingConfig(data, model, prepare=prepare)
     parts = [
         load(data, split, directory=data_dir, prepare=plan.preparation)
         for split in ("train", "test")

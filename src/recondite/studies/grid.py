@@ -18,13 +18,6 @@ __all__ = ["ENGINE_VERSION", "Cell", "Want", "cells", "digest", "wants"]
 # Part of every key: grows when the same configuration would give other figures.
 ENGINE_VERSION = 3
 
-# Searches for an accuracy stay in these ranges.
-_RANGES = {
-    "kappa": (1.0, 1e7),
-    "noise_multiplier": (1e-3, 1e3),
-    "capacity": (1e-2, 1e6),
-}
-
 
 def digest(value: Any) -> str:
     """A short content hash of plain data."""
@@ -133,7 +126,7 @@ def wants(study: Study, facts: Facts) -> list[Want]:
             options: dict[str, Any] = {}
             if notion == "accuracy":
                 assert defence.at is not None
-                low, high = _RANGES.get(str(fixed["parameter"]), (1e-6, 1e6))
+                low, high = kinds()[defence.name].search_range
                 options = {
                     "runs": defence.at.runs,
                     "tolerance": defence.at.tolerance,

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from recondite.attacks.victim import RecordSets
-from recondite.training.plan import Plan
+from recondite.configuration import TrainingConfig
 from recondite.training.setup import load_records
 
 __all__ = ["pool"]
@@ -16,7 +16,7 @@ __all__ = ["pool"]
 _COINS = 0x5EED  # apart from the seeds of victims and noise
 
 
-def pool(plan: Plan, task: dict[str, Any]) -> RecordSets:
+def pool(plan: TrainingConfig, task: dict[str, Any]) -> RecordSets:
     """The records of a cell.
 
     With a membership attack, twice as many records as it asks about are drawn, the same for every

@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, field_validator
 
+from recondite.configuration import Option, options
 from recondite.notions import targets
 from recondite.studies import source as sources
 from recondite.studies.mistakes import from_pydantic
@@ -25,31 +26,39 @@ class _Part(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-class Training(_Part):
-    """How models are trained; fields as in :class:`recondite.training.plan.Plan`."""
-
-    epochs: Count | None = None
-    steps: Count | None = None
-    records: Count | None = None
-    batch_size: Count | None = None
-    learning_rate: Positive | None = None
-    optimizer: Literal["sgd", "adam", "adamw"] | None = None
-    momentum: Annotated[float, Field(ge=0)] | None = None
-    weight_decay: Annotated[float, Field(ge=0)] | None = None
-    clipping: Literal["flat", "per-layer", "automatic", "psac", "scale", "none"] | None = None
-    max_grad_norm: Positive | None = None
-    sampling: Literal["poisson", "allocation", "shuffled", "fixed-size"] | None = None
-    max_batch_size: Count | None = None
-    physical_batch_size: Count | None = None
-    pixels: Literal["published", "half", "unit"] | None = None
-    standardise: bool | None = None
-    norm: Literal["group", "batch", "none"] | None = None
-    weights: str | None = None
-    device: str | None = None
+class _Training(_Part):
+    """How models are trained; fields of :class:`recondite.configuration.TrainingConfig`."""
 
     def given(self) -> dict[str, Any]:
         """The fields that were set."""
         return {key: value for key, value in self.model_dump().items() if value is not None}
+
+
+def _wanted(option: Option) -> Any:
+    """What pydantic checks of an option, so that a mistake has a line."""
+    if option.choices:
+        return Literal[option.choices]
+    if option.type is int:
+        return Annotated[int, Field(ge=option.least, strict=True)]
+    if option.type is float and option.above is not None:
+        return Annotated[float, Field(gt=option.above, allow_inf_nan=False)]
+    return Annotated[float, Field(ge=option.least)] if option.type is float else option.type
+
+
+if TYPE_CHECKING:
+    Training = _Training
+else:
+    Training = create_model(
+        "Training",
+        __base__=_Training,
+        __doc__=_Training.__doc__,
+        __module__=__name__,
+        **{
+            name: (_wanted(option) | None, None)
+            for name, option in options().items()
+            if option.study
+        },
+    )
 
 
 def notion_names() -> list[str]:

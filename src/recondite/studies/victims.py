@@ -12,11 +12,11 @@ from torch import Tensor, nn
 
 from recondite.attacks.membership.recipe import Recipe
 from recondite.attacks.victim import Accounted, Defended, RecordSets, Victim
+from recondite.configuration import TrainingConfig
 from recondite.models import resolve
 from recondite.studies import rows
 from recondite.studies.compression import Compression, places_of
 from recondite.training.canary import audit_training
-from recondite.training.plan import Plan
 from recondite.training.setup import build_model
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ __all__ = ["make_victim"]
 
 def make_victim(
     task: dict[str, Any],
-    plan: Plan,
+    plan: TrainingConfig,
     model: nn.Module,
     records: RecordSets,
     privacy: dict[str, Any] | None,
@@ -70,12 +70,12 @@ def make_victim(
     )
 
 
-def _defence(task: dict[str, Any], plan: Plan, records: RecordSets) -> Defended:
+def _defence(task: dict[str, Any], plan: TrainingConfig, records: RecordSets) -> Defended:
     """The defence; what has to be fitted on the records is fitted on its first use, once."""
 
     @cache
     def channel() -> Channel | None:
-        from recondite.training.channelled import fit_channel
+        from recondite.training.on_records import fit_channel
 
         if plan.channel is None:
             return None

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 
 from recondite._files import replaced
-from recondite.training.plan import Plan
+from recondite.configuration import TrainingConfig
+from recondite.training.plan import fingerprint_of
 
 __all__ = ["resume", "save", "unfinished"]
 
@@ -29,14 +30,14 @@ def unfinished(out: str | os.PathLike[str] | None) -> Path | None:
     return folder
 
 
-def save(folder: Path, plan: Plan, epochs: int, parts: dict[str, Any]) -> None:
+def save(folder: Path, config: TrainingConfig, epochs: int, parts: dict[str, Any]) -> None:
     """Writes the state of each part after so many epochs."""
     states = {name: part.state_dict() for name, part in parts.items()}
     with replaced(folder / "checkpoint.pt") as file:
-        torch.save({"plan": plan.fingerprint(), "epochs": epochs, **states}, file)
+        torch.save({"plan": config.fingerprint(), "epochs": epochs, **states}, file)
 
 
-def resume(folder: Path | None, plan: Plan, parts: dict[str, Any]) -> int:
+def resume(folder: Path | None, config: TrainingConfig, parts: dict[str, Any]) -> int:
     """Loads the state of each part; returns the epochs that the checkpoint has behind it."""
     if folder is None:
         return 0
@@ -44,15 +45,15 @@ def resume(folder: Path | None, plan: Plan, parts: dict[str, Any]) -> int:
     if not path.exists():
         return 0
     try:
-        state = torch.load(path, weights_only=True, map_location=plan.device)
-        theirs = state["plan"]
+        state = torch.load(path, weights_only=True, map_location=config.device)
+        theirs = fingerprint_of(state["plan"])
     # An empty file ends in EOFError, which the command line would take for an interruption.
     except (OSError, EOFError, RuntimeError, ValueError, LookupError, UnpicklingError):
         raise ValueError(
             f"out {folder.name} holds a damaged checkpoint.pt: remove it to train from the "
             "beginning (what was released stays counted), or choose another folder"
         ) from None
-    if theirs != plan.fingerprint():
+    if theirs != config.fingerprint():
         raise ValueError(f"out {folder.name} holds another run's checkpoint: choose another folder")
     for name, part in parts.items():
         part.load_state_dict(state[name])

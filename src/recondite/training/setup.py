@@ -1,4 +1,4 @@
-"""From a plan to data, a model and an optimizer; and what of them a record says."""
+"""From a configuration to data, a model and an optimizer; and what of them a record says."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from recondite.configuration import TrainingConfig
 from recondite.models import resolve
 from recondite.records import ImageSet, load
-from recondite.training.plan import Plan
 
 __all__ = [
     "build_model",
@@ -25,16 +25,20 @@ __all__ = [
 _TOP = (5, 10)
 
 
-def load_records(plan: Plan, data_dir: str | os.PathLike[str] | None) -> tuple[ImageSet, ImageSet]:
-    """The training and the test records, scaled, on the plan's device."""
+def load_records(
+    config: TrainingConfig, data_dir: str | os.PathLike[str] | None
+) -> tuple[ImageSet, ImageSet]:
+    """The training and the test records, scaled, on its device."""
+    if not config.data:
+        raise ValueError("data is needed: a data set's name, a folder, or sets of records")
     sets = [
-        load(plan.data, split, directory=data_dir, prepare=plan.preparation)
+        load(config.data, split, directory=data_dir, prepare=config.preparation)
         for split in ("train", "test")
     ]
-    if plan.records is not None:
-        sets = [part.spread(n) for part, n in zip(sets, shares(plan.records), strict=True)]
-    mean, std = sets[0].statistics() if plan.standardise else plan.pixel_scale()
-    first, second = (part.normalised(mean, std).to(plan.device) for part in sets)
+    if config.records is not None:
+        sets = [part.spread(n) for part, n in zip(sets, shares(config.records), strict=True)]
+    mean, std = sets[0].statistics() if config.standardise else config.pixel_scale()
+    first, second = (part.normalised(mean, std).to(config.device) for part in sets)
     return first, second
 
 
@@ -43,27 +47,23 @@ def shares(records: int) -> tuple[int, int]:
     return records, max(1, records // 5)
 
 
-def build_model(plan: Plan, records: ImageSet) -> nn.Module:
+def build_model(config: TrainingConfig, records: ImageSet) -> nn.Module:
     """The network, in training mode."""
     model = resolve(
-        plan.model,
+        config.model,
         records.shape,
         len(records.classes),
-        norm=plan.norm,
-        seed=plan.seed,
-        weights=plan.weights,
-    ).to(plan.device)
+        norm=config.norm,
+        seed=config.seed,
+        weights=config.weights,
+    ).to(config.device)
     return model.train()
 
 
-def build_optimizer(plan: Plan, model: nn.Module) -> torch.optim.Optimizer:
+def build_optimizer(config: TrainingConfig, model: nn.Module) -> torch.optim.Optimizer:
     """The optimizer over the trainable parameters."""
     parameters = [p for p in model.parameters() if p.requires_grad]
-    options: dict[str, Any] = {"lr": plan.learning_rate, "weight_decay": plan.weight_decay}
-    if plan.optimizer == "sgd":
-        return torch.optim.SGD(parameters, momentum=plan.momentum, **options)
-    kind = torch.optim.Adam if plan.optimizer == "adam" else torch.optim.AdamW
-    return kind(parameters, **options)
+    return config.make_optimizer(parameters)
 
 
 @torch.no_grad()
@@ -109,9 +109,9 @@ def results(model: nn.Module, records: ImageSet, test: ImageSet, loss: float) ->
     }
 
 
-def described(plan: Plan, records: ImageSet, test: ImageSet) -> dict[str, Any]:
+def described(config: TrainingConfig, records: ImageSet, test: ImageSet) -> dict[str, Any]:
     """What the data are: no path of this machine, and no counts of anybody's classes."""
     kept = ("name", "records", "shape", "classes", "pixel_scale", "mean", "std")
     summary = records.summary()
     known = {key: summary[key] for key in kept}
-    return {**known, "test_records": len(test), "preparation": plan.preparation}
+    return {**known, "test_records": len(test), "preparation": config.preparation}

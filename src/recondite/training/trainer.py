@@ -1,4 +1,4 @@
-"""Trains a plan from beginning to end: data, model, engine, checkpoint, record."""
+"""Trains a configuration from beginning to end: data, model, protection, checkpoint, record."""
 
 from __future__ import annotations
 
@@ -9,19 +9,17 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils.data import DataLoader
 
 from recondite import _validate
+from recondite.configuration import TrainingConfig
 from recondite.models import count_parameters, save_weights
 from recondite.records import ImageSet
 from recondite.training import checkpoint
-from recondite.training.channelled import train_channelled
-from recondite.training.engine import SIMULATION, PrivacyEngine
-from recondite.training.ledger import UNLABELLED
-from recondite.training.plan import Plan
+from recondite.training.on_gradients import OnGradients
+from recondite.training.on_records import OnRecords
 from recondite.training.progress import Progress
+from recondite.training.protection import Protection, Request, Run
 from recondite.training.record import RunRecord, write_json
-from recondite.training.sampling import PrivateLoader
 from recondite.training.setup import (
     build_model,
     build_optimizer,
@@ -33,9 +31,12 @@ from recondite.training.setup import (
 
 __all__ = ["Progress", "evaluate", "train"]
 
+# By what gets the noise; all but records are protected at their gradients.
+_PROTECTIONS: dict[str, type[Protection]] = {"data": OnRecords}
+
 
 def train(
-    plan: Plan,
+    config: TrainingConfig,
     *,
     out: str | os.PathLike[str] | None = None,
     data_dir: str | os.PathLike[str] | None = None,
@@ -50,10 +51,10 @@ def train(
     running_epsilon: bool = True,
     accounted: bool = True,
 ) -> tuple[RunRecord, nn.Module]:
-    """Trains, and resumes what an interrupted call with the same plan left in ``out``.
+    """Trains, and resumes what an interrupted call with the same configuration left in ``out``.
 
     Args:
-      plan: What to train.
+      config: What to train.
       out: Folder for the checkpoint, the ledger, the weights and the record.
       data_dir: Where data sets are.
       delta: δ; by default one over the number of records.
@@ -64,60 +65,44 @@ def train(
         that is resumed draws the same noise. None draws again then, and counts it.
       audit: Also audit the mechanism with canaries, as the engine releases it (some seconds).
       sets: Training and test records as :func:`load_records` scales them, where they are not the
-        plan's data as it is (an audit leaves some out).
+        configured data as it is (an audit leaves some out).
       progress: Called after every step.
       running_epsilon: Whether progress has the ε so far, which takes time.
       accounted: Whether the record has the account of noise on gradients; a search over strengths
         asks for accuracy only.
     """
-    if plan.channel is not None:
-        if audit or target_epsilon is not None or max_epsilon is not None:
-            raise ValueError(
-                "target_epsilon, max_epsilon and audit are for noise on gradients: bound a channel "
-                "by its capacity and max_information"
-            )
-        return train_channelled(
-            plan,
-            out=out,
-            data_dir=data_dir,
-            delta=delta,
-            max_information=max_information,
-            secret=secret,
-            sets=sets,
-            progress=progress,
-        )
-    if max_information is not None or secret is not None:
-        raise ValueError("max_information and secret belong to a channel: leave them out")
-    if audit and not plan.mechanism.parameter:
-        raise ValueError("audit needs a mechanism with noise: leave it out")
-    folder = checkpoint.unfinished(out)
-    records, test = sets or load_records(plan, data_dir)
-    delta = 1.0 / len(records) if delta is None else _validate.probability("delta", delta)
-    model = build_model(plan, records)
-    optimizer = build_optimizer(plan, model)
-    engine = PrivacyEngine(
-        seed=plan.seed,
-        max_epsilon=max_epsilon,
-        delta=delta if max_epsilon is not None else None,
-        ledger=None if folder is None else folder / "ledger.json",
-        secure=plan.secure,
+    asked = Request(
+        data_dir,
+        delta,
+        target_epsilon,
+        max_epsilon,
+        max_information,
+        secret,
+        audit,
+        running_epsilon,
+        accounted,
     )
-    with engine.ledger:
-        loader = _private(engine, plan, model, optimizer, records, target_epsilon, delta)
-        parts = {"model": model, "optimizer": optimizer, "engine": engine}
-        done = checkpoint.resume(folder, plan, parts)
+    kind: type[Protection] = _PROTECTIONS.get(config.defence.stage, OnGradients)
+    kind.check(config, asked)
+    folder = checkpoint.unfinished(out)
+    records, test = sets or load_records(config, data_dir)
+    delta = 1.0 / len(records) if delta is None else _validate.probability("delta", delta)
+    model = build_model(config, records)
+    optimizer = build_optimizer(config, model)
+    run = Run(config, asked, folder, delta, records, model, optimizer)
+    with kind(run) as protection:
+        parts = {"model": model, "optimizer": optimizer, **protection.state}
+        done = checkpoint.resume(folder, config, parts)
+        protection.resumed(done)
         started = time.perf_counter()
         loss = 0.0
-        for epoch in range(done, plan.passes(len(records))):
-            shown = delta if running_epsilon else None
-            loss = _epoch(plan, model, optimizer, loader, engine, epoch, shown, progress)
+        for epoch in range(done, config.passes(len(records))):
+            loss = _epoch(run, protection, epoch, progress)
             if folder is not None:
-                checkpoint.save(folder, plan, epoch + 1, parts)
-        engine.ledger.close()
+                checkpoint.save(folder, config, epoch + 1, parts)
+        protection.finish()
     seconds = time.perf_counter() - started
-    found = _audit(plan, engine) if audit else None
-    counted = delta if accounted else None
-    record = _record(plan, records, test, model, engine, loader, counted, loss, seconds, found)
+    record = _record(run, protection, test, loss, seconds)
     if folder is not None:
         save_weights(model, folder / "weights.safetensors")
         write_json(folder / "record.json", record.to_dict())
@@ -125,126 +110,63 @@ def train(
     return record, model
 
 
-def _private(
-    engine: PrivacyEngine,
-    plan: Plan,
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    records: ImageSet,
-    target_epsilon: float | None,
-    delta: float,
-) -> PrivateLoader:
-    options: dict[str, Any] = {
-        "module": model,
-        "optimizer": optimizer,
-        "data_loader": DataLoader(records, batch_size=min(plan.batch_size, len(records))),
-        "mechanism": plan.mechanism,
-        "clipping": plan.clipping,
-        "max_grad_norm": plan.max_grad_norm,
-        "sampling": plan.sampling,
-        "max_batch_size": plan.max_batch_size,
-        "physical_batch_size": plan.physical_batch_size,
-    }
-    if target_epsilon is None:
-        return engine.make_private(**options)[2]
-    return engine.make_private_with_epsilon(
-        target_epsilon=target_epsilon,
-        target_delta=delta,
-        epochs=plan.passes(len(records)),
-        **options,
-    )[2]
-
-
 def _epoch(
-    plan: Plan,
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    loader: PrivateLoader,
-    engine: PrivacyEngine,
-    epoch: int,
-    delta: float | None,
-    progress: Callable[[Progress], None] | None,
+    run: Run, protection: Protection, epoch: int, progress: Callable[[Progress], None] | None
 ) -> float:
+    """One pass, or what is left of the steps; returns the mean loss, which is not private."""
+    model, optimizer = run.model, run.optimizer
     model.train()
     total, pieces = 0.0, 0
-    every = max(1, loader.batches // 10)
-    epsilon = None
-    steps = plan.total_steps(loader.records)
-    left = steps - epoch * loader.batches
-    for images, labels in loader:
+    steps = run.config.total_steps(len(run.records))
+    left = steps - epoch * run.config.batches(len(run.records))
+    for images, labels in protection.loader:
         optimizer.zero_grad(set_to_none=True)
-        loss = nn.functional.cross_entropy(model(images), labels)
+        loss = nn.functional.cross_entropy(model(images), labels.to(images.device))
         torch.autograd.backward(loss)
         optimizer.step()
         total, pieces = total + float(loss.detach()), pieces + 1
-        if not loader.draw.last:
+        if not protection.stepped():
             continue
         left -= 1
         if progress is not None:
-            if delta is not None and plan.mechanism.parameter and engine.steps % every == 0:
-                epsilon = engine.get_epsilon(delta)
-            progress(Progress(epoch, engine.steps, steps, total / pieces, epsilon))
+            spent = protection.spent()
+            progress(Progress(epoch, protection.steps, steps, total / pieces, **spent))
         if left == 0:
             break
     return total / max(pieces, 1)
 
 
-def _audit(plan: Plan, engine: PrivacyEngine) -> dict[str, Any]:
-    from recondite.training.canary import audit_run  # only where asked for
-
-    return audit_run(plan.mechanism, engine.mechanism, seed=plan.seed).to_dict()
-
-
 def _record(
-    plan: Plan,
-    records: ImageSet,
-    test: ImageSet,
-    model: nn.Module,
-    engine: PrivacyEngine,
-    loader: PrivateLoader,
-    delta: float | None,
-    loss: float,
-    seconds: float,
-    audit: dict[str, Any] | None,
+    run: Run, protection: Protection, test: ImageSet, loss: float, seconds: float
 ) -> RunRecord:
-    notes = ["results are computed without noise: they are not private"]
-    if plan.standardise:
-        notes.append("pixel statistics come from the training records: not covered by the account")
-    if engine.simulation:
-        notes.insert(0, SIMULATION)
-    elif engine.simulation is None:
-        notes.append(UNLABELLED)
-    if engine.steps < plan.total_steps(len(records)) and engine.max_epsilon is not None:
-        notes.append(f"training stopped before epsilon {engine.max_epsilon:g} was exceeded")
+    config, records = run.config, run.records
+    audit = protection.audit()
+    shared = []
+    if config.standardise:
+        shared.append("pixel statistics come from the training records: not covered by the account")
     return RunRecord(
         kind="training",
-        data=described(plan, records, test),
-        model={"name": plan.model, "parameters": count_parameters(model), "weights": plan.weights},
-        defence={
-            "name": plan.defence,
-            "parameters": engine.mechanism.parameters(),
-            "clipping": plan.clipping,
-            "max_grad_norm": plan.max_grad_norm,
-            "sampling": loader.sampling,
-            "max_batch_size": loader.max_batch_size,
-            "secure": plan.secure,
+        data=described(config, records, test),
+        model={
+            "name": config.model,
+            "parameters": count_parameters(run.model),
+            "weights": config.weights,
         },
+        defence=protection.defence(),
         training={
-            "optimizer": plan.optimizer,
-            "learning_rate": plan.learning_rate,
-            "momentum": plan.momentum,
-            "weight_decay": plan.weight_decay,
-            "batch_size": loader.batch_size,
-            "epochs": plan.passes(len(records)),
-            "steps": engine.steps,
+            "optimizer": config.optimizer,
+            "learning_rate": config.learning_rate,
+            "momentum": config.momentum,
+            "weight_decay": config.weight_decay,
+            "batch_size": min(config.batch_size, len(records)),
+            "epochs": config.passes(len(records)),
+            "steps": protection.steps,
             "seconds": round(seconds, 3),
-            "device": plan.device,
+            "device": config.device,
         },
-        results=results(model, records, test, loss),
-        privacy=None
-        if delta is None or not plan.mechanism.parameter
-        else engine.report(delta).to_dict(),
-        simulation=bool(engine.simulation),
-        notes=tuple(notes),
+        results=results(run.model, records, test, loss),
+        privacy=protection.privacy(),
+        simulation=protection.simulation,
+        notes=tuple(protection.notes(shared)),
         audit=audit,
     )

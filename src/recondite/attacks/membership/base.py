@@ -30,6 +30,7 @@ from recondite.attacks.membership.signals import (
     logits_of,
     records_of,
 )
+from recondite.configuration import TrainingConfig
 
 if TYPE_CHECKING:
     from recondite.attacks.outcome import Claim, Outcome
@@ -63,7 +64,7 @@ class Case:
     loss_fn: LossFunction | None
     make_model: Callable[[], nn.Module] | None
     population: tuple[Tensor, Tensor] | None
-    recipe: Recipe | Trainer
+    recipe: TrainingConfig | Trainer
     references: References | None
     seed: int
     progress: Callable[[Progress], None] | None
@@ -205,7 +206,7 @@ class MembershipAttack(Attack):
         loss_fn: LossFunction | None = None,
         make_model: Callable[[], nn.Module] | None = None,
         population: Records | None = None,
-        recipe: Recipe | Trainer | None = None,
+        recipe: TrainingConfig | Trainer | None = None,
         references: References | None = None,
         inclusion: str = GIVEN,
         seed: int | None = None,
@@ -226,8 +227,8 @@ class MembershipAttack(Attack):
           loss_fn: Loss of (logits, labels) on a batch; by default cross-entropy.
           make_model: Returns a new, untrained model of the victim's kind.
           population: Further records of that kind, in none of the two lists.
-          recipe: How the victim was trained, for the references: a :class:`Recipe`, or your own
-            ``train(model, images, labels, seed)`` with the victim's defence.
+          recipe: How the victim was trained, for the references: a :class:`TrainingConfig` without
+            a defence, or your own ``train(model, images, labels, seed)`` with the victim's defence.
           references: References of an earlier call, to use again instead of training.
           inclusion: ``"coin"`` only if each record was put into the training set by its own fair
             coin: :meth:`MembershipResult.epsilon_lower` is then a bound.

@@ -16,8 +16,8 @@ from torch.nn import functional
 
 from recondite import _validate
 from recondite.attacks.gradient.base import Progress
-from recondite.attacks.membership.recipe import Recipe
 from recondite.attacks.membership.signals import LossFunction, evaluation_mode, logits_of
+from recondite.configuration import TrainingConfig
 from recondite.models.parameters import count_parameters, seeded
 
 __all__ = ["References", "halves", "train_references"]
@@ -104,7 +104,7 @@ def train_references(
     images: Tensor,
     labels: Tensor,
     count: int,
-    recipe: Recipe | Trainer,
+    recipe: TrainingConfig | Trainer,
     *,
     loss_fn: LossFunction | None = None,
     size: int | None = None,
@@ -140,8 +140,13 @@ def train_references(
     _alike(models)
     together = _can_batch(models[0]) if batched is None else batched
     pool = images.to(device), labels.to(device)
-    own = not isinstance(recipe, Recipe)
-    if isinstance(recipe, Recipe):
+    own = callable(recipe)
+    if not callable(recipe):
+        if recipe.defence.parameter:
+            raise ValueError(
+                "recipe has a defence, and references are trained without: leave it out, or give "
+                "your own train(model, images, labels, seed)"
+            )
         orders = _Orders(positions, recipe, seed)
         groups = _groups(models) if together else [[model] for model in models]
         run = _Run(recipe, loss_fn, pool, progress, orders, len(groups))
@@ -208,9 +213,9 @@ def _forward(base: nn.Module) -> Callable[[dict[str, Tensor], Tensor], Tensor]:
 class _Orders:
     """The batches of every model and epoch, the same whichever way models are trained."""
 
-    def __init__(self, positions: NDArray[np.int64], recipe: Recipe, seed: int) -> None:
+    def __init__(self, positions: NDArray[np.int64], recipe: TrainingConfig, seed: int) -> None:
         self._positions, self._recipe, self._seed = positions, recipe, seed
-        self.steps = recipe.steps(positions.shape[1])
+        self.steps = recipe.total_steps(positions.shape[1])
 
     def batches(self, first: int, count: int, device: torch.device) -> Iterator[Tensor]:
         """Positions (count, batch) of each step for the models from ``first`` on."""
@@ -218,14 +223,17 @@ class _Orders:
             np.random.default_rng([self._seed, 2, index]) for index in range(first, first + count)
         ]
         rows, size = self._positions[first : first + count], self._recipe.batch_size
-        for _ in range(self._recipe.epochs):
+        left = self.steps
+        for _ in range(self._recipe.passes(rows.shape[1])):
             order = np.stack([g.permutation(row) for g, row in zip(generators, rows, strict=True)])
-            yield from torch.split(torch.as_tensor(order, device=device), size, dim=1)
+            batches = torch.split(torch.as_tensor(order, device=device), size, dim=1)[:left]
+            left -= len(batches)
+            yield from batches
 
 
 @dataclass(frozen=True)
 class _Run:
-    recipe: Recipe
+    recipe: TrainingConfig
     loss_fn: LossFunction | None
     pool: tuple[Tensor, Tensor]
     progress: Watch | None
@@ -238,7 +246,8 @@ class _Run:
         base, stacked = _stacked(models) if together else (models[0], {})
         call = vmap(_forward(base), randomness="different")
         losses = vmap(lambda z, y: loss_fn(z, y).mean(), randomness="different")
-        optimizer = self.recipe.make_optimizer(stacked.values() if together else base.parameters())
+        trained = stacked.values() if together else base.parameters()
+        optimizer = self.recipe.make_optimizer(trained, fused=True)
         batches = self.orders.batches(first, len(models), images.device)
         for step, where in enumerate(batches, 1):
             x, y = images[where], labels[where]
