@@ -43,6 +43,7 @@ EXTRAS = {
     "report/": "compare",
     "training/": "train",
     "_validate.py": "torch",
+    "configuration.py": "torch",
 }
 # Modules that one function of a part needs beyond its extra, and says so in one line without them.
 BEYOND = {
