@@ -9,7 +9,7 @@ import yaml
 from recondite.attacks.gradient.inverting import InvertingGradients
 from recondite.cli.main import run
 from recondite.records import load
-from recondite.studies import looking, reconstruction, runner
+from recondite.studies import runner
 from recondite.studies.source import Source
 from recondite.studies.study import Study, check_source
 from recondite_papers import study_files
@@ -35,11 +35,11 @@ def same_victims(monkeypatch):
         for part, n in (("train", 200), ("test", 40))
     ]
     records = parts[0]
+    for module in ("recondite.training.setup", "recondite.studies.splits"):
+        monkeypatch.setattr(f"{module}.load_records", lambda plan, place: (records, records))
     monkeypatch.setattr(
-        "recondite.training.setup.load_records", lambda plan, place: (records, records)
+        "recondite.attacks.scoring.picked", lambda test, count, seed: torch.arange(count)
     )
-    for module in (reconstruction, looking):
-        monkeypatch.setattr(module, "victims", lambda test, count, seed: torch.arange(count))
     return Split(
         records.images, records.labels, parts[1].images, parts[1].labels, 0.5, 0.5, "mnist-5k", 10
     )

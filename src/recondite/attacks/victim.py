@@ -17,8 +17,8 @@ from recondite.records import ImageSet
 
 if TYPE_CHECKING:
     from recondite.accounting.auditing import AuditResult
-    from recondite.attacks.membership.recipe import Recipe
     from recondite.channels.base import Channel
+    from recondite.configuration import TrainingConfig
 
 __all__ = ["Accounted", "Audit", "Defended", "RecordSets", "Victim"]
 
@@ -151,7 +151,7 @@ class Victim:
     records: RecordSets
     defence: Defended = field(default_factory=Defended)
     account: Accounted = field(default_factory=Accounted)
-    recipe: Recipe | None = None
+    recipe: TrainingConfig | None = None
     audit: Callable[..., Audit] | None = None
     asked: Asked = field(default_factory=Asked)
     seed: int = 0

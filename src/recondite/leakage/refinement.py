@@ -149,7 +149,7 @@ def compare_channels(a: DiscreteChannel, b: DiscreteChannel) -> Comparison:
     """Compares two channels on the same secrets by capacity and by refinement, both ways.
 
     >>> identity, coin = DiscreteChannel(np.eye(2)), DiscreteChannel([[0.5, 0.5], [0.5, 0.5]])
-    >>> result = compare(identity, coin)
+    >>> result = compare_channels(identity, coin)
     >>> result.safer, result.safer_for_all
     ('b', 'b')
     """
