@@ -10,9 +10,11 @@ from recondite.report.points import Point
 from recondite.report.quantities import axis, bound, promises
 from recondite.report.words import at_most, figure, percent, score, several
 
-__all__ = ["Context", "lead", "promise", "use", "why_not"]
+__all__ = ["Context", "lead", "promise", "proven", "use", "why_not"]
 
-WEAK = 100.0  # an ε that is no reason to use anything
+# A defence is recommended by its proof, never by attacks that failed: no intruder rebuilds a record
+# more often than this where a guess is right one time in ten, or ε is at most that without ReRo.
+PROVEN_SUCCESS, PROVEN_EPSILON = 0.5, 5.0
 LOOSE = 20.0  # e^20: any prior may turn into near certainty
 
 
@@ -34,17 +36,26 @@ class Context:
 def lead(point: Point) -> dict[str, tuple[str, str]]:
     """What stands before and after the name, by the kind of budget that led to the point.
 
-    A bound that promises next to nothing is no reason to use a defence: then it is only said to be
-    the best of what was tried.
+    That the attacks of a study failed is no reason to use a defence: stronger ones exist. Where its
+    bound promises next to nothing it is only said what those attacks got.
     """
-    epsilon = point.notions["epsilon"]
-    if point.bounded and (epsilon is None or epsilon <= WEAK):
+    if proven(point):
         return dict.fromkeys(("accuracy", "quality"), ("Use ", ": "))
-    tried = "Of the defences tried, "
+    first = "Nothing is proven here. Of the defences tried, "
     return {
-        "accuracy": (tried, " is the safest at this accuracy: "),
-        "quality": (tried, " is the most accurate at this risk: "),
+        "accuracy": (first, " gave these attacks least at this accuracy: "),
+        "quality": (first, " is the most accurate that gave these attacks no more: "),
     }
+
+
+def proven(point: Point) -> bool:
+    """Whether the bounds of a point mean something by themselves."""
+    success, epsilon = point.notions["rero_bound"], point.notions["epsilon"]
+    if not point.bounded:
+        return False
+    if success is not None:
+        return success <= PROVEN_SUCCESS
+    return epsilon is not None and epsilon <= PROVEN_EPSILON
 
 
 def use(point: Point, context: Context) -> str:
