@@ -8,7 +8,7 @@ from recondite.studies.cell import run_cell
 from recondite.studies.checks import facts_of
 from recondite.studies.grid import cells
 from recondite.studies.study import Study
-from recondite.training import channelled, setup
+from recondite.training import on_records, setup
 
 SCORED = {
     *("images", "mse", "psnr", "ssim", "mse_median", "mse_mean", "mse_worst", "psnr_mean"),
@@ -45,7 +45,7 @@ def rows_of(*attacks):
 
 def test_records_are_loaded_and_a_channel_is_fitted_once_for_all_attacks(monkeypatch):
     loads, fits = [], []
-    load, fit = setup.load, channelled.fit_channel
+    load, fit = setup.load, on_records.fit_channel
     monkeypatch.setattr(setup, "load", lambda *a, **k: (loads.append(a), load(*a, **k))[1])
     monkeypatch.setattr(
         channelled, "fit_channel", lambda *a, **k: (fits.append(a), fit(*a, **k))[1]

@@ -2,6 +2,7 @@
 
 import copy
 import errno
+import gc
 import json
 import os
 import subprocess
@@ -406,3 +407,16 @@ def test_a_seeded_ledger_labels_the_record_of_an_unseeded_run(tmp_path):
     assert record.simulation
     assert "simulation: no guarantee" in record.notes[0]
     assert "simulation: no guarantee" in record.privacy["assumptions"][0]
+
+
+def test_an_engine_that_nobody_holds_gives_its_ledger_back(tmp_path):
+    """Engines stand in cycles: without a collection the lock would wait for one."""
+    gc.disable()
+    try:
+        first = Ledger(tmp_path / "ledger.json")
+        first.bind({}, simulation=False)
+        first.itself = first
+        del first
+        Ledger(tmp_path / "ledger.json").bind({}, simulation=False)
+    finally:
+        gc.enable()

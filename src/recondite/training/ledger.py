@@ -11,6 +11,7 @@ way a run was resumed. The channels' ledger (:mod:`recondite.channels.ledger`) d
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import secrets
@@ -203,8 +204,15 @@ class Ledger:
     def _hold(self) -> None:
         if self.path is None or (self._lock is not None and self._lock.held):
             return
+        place = self.path.with_name(self.path.name + ".lock")
         try:
-            self._lock = Lock(self.path.with_name(self.path.name + ".lock"))
+            try:
+                self._lock = Lock(place)
+            except InUse:
+                # It may be held by an engine of this process that nobody holds any more, and that
+                # the collector, which breaks its cycles, has not come to yet.
+                gc.collect()
+                self._lock = Lock(place)
         except InUse:
             raise ValueError(
                 f"ledger {self.path.name} is in use by another engine or process: wait for it to "
