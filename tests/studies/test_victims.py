@@ -48,7 +48,7 @@ def test_records_are_loaded_and_a_channel_is_fitted_once_for_all_attacks(monkeyp
     load, fit = setup.load, on_records.fit_channel
     monkeypatch.setattr(setup, "load", lambda *a, **k: (loads.append(a), load(*a, **k))[1])
     monkeypatch.setattr(
-        channelled, "fit_channel", lambda *a, **k: (fits.append(a), fit(*a, **k))[1]
+        on_records, "fit_channel", lambda *a, **k: (fits.append(a), fit(*a, **k))[1]
     )
     rows_of(
         {"name": "inverting-gradients", "images": 2, "steps": 2},
