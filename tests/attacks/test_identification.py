@@ -154,9 +154,19 @@ def test_runs_are_resampled_whole():
     """Games of one run that end alike are worth one observation, not many."""
     lucky, unlucky = np.zeros((100, 11)), np.ones((100, 11))
     lucky[:, 0], unlucky[:, 0] = 1.0, 0.0
-    clustered = identified([lucky, unlucky], 10)
-    assert clustered.rate == pytest.approx(0.5)
-    assert clustered.high - clustered.low == pytest.approx(1.0)
+    for runs in ([lucky, unlucky], [lucky, unlucky] * 3):
+        clustered = identified(runs, 10)
+        assert clustered.rate == pytest.approx(0.5)
+        assert clustered.high - clustered.low > 0.6
+
+
+def test_few_runs_have_a_wide_interval():
+    """Two runs that differ a little: a bootstrap would give their two means and no more."""
+    rng = np.random.default_rng(0)
+    runs = [rng.standard_normal((100, 50)) for _ in range(2)]
+    found = identified(runs, 10)
+    means = [float(chances(scores, 10).mean()) for scores in runs]
+    assert found.high - found.low > 5 * abs(means[0] - means[1])
 
 
 def test_certain_games_have_an_interval():

@@ -10,12 +10,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
+from scipy.stats import t as student
 
 from recondite import _validate
 
 __all__ = ["Identified", "chances", "identified"]
 
 Array = npt.NDArray[np.float64]
+_ENOUGH_RUNS = 6  # for a bootstrap over runs to be an interval at all
 
 
 @dataclass(frozen=True)
@@ -100,9 +102,12 @@ def _none_above(pool: int, above: int, drawn: int) -> float:
 def identified(
     runs: Sequence[Array], candidates: int, *, confidence: float = 0.95, seed: int = 0
 ) -> Identified:
-    """The success rate over all games, with a bootstrap interval that resamples whole runs.
+    """The success rate over all games, with an interval over whole runs.
 
-    With a single run its games are resampled instead, and the interval speaks of that run.
+    Games of one run share its noise: runs are what is independent. From six runs on they are
+    resampled (bootstrap); of two to five Student's interval of their means is given, which is as
+    wide as so few deserve. With a single run its games are resampled, and the interval speaks of
+    that run alone.
 
     Args:
       runs: Scores of each training, as :class:`IdentificationGame` has them.
@@ -125,6 +130,10 @@ def identified(
         means = sums[picked].sum(1) / sizes[picked].sum(1)
     tail = 0.5 * (1.0 - confidence)
     low, high = (float(np.quantile(means, q)) for q in (tail, 1.0 - tail))
+    if 1 < len(each) < _ENOUGH_RUNS:
+        own = np.array([e.mean() for e in each])
+        reach = float(student.ppf(1.0 - tail, len(own) - 1) * own.std(ddof=1) / math.sqrt(len(own)))
+        low, high = max(0.0, rate - reach), min(1.0, rate + reach)
     count = sum(len(e) for e in each)
     if len(np.unique(np.concatenate(each))) == 1:
         # Games that all end alike say nothing of their spread: Clopper and Pearson's bounds do.
