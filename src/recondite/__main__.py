@@ -2,6 +2,8 @@
 
 import sys
 
+from recondite._interrupts import interrupted
+
 __all__ = ["main"]
 
 
@@ -9,7 +11,9 @@ def main() -> None:
     """Loads the command line and runs it; to interrupt the loading is to interrupt the command."""
     try:
         from recondite.cli import main as run  # half a second, which a try must surround
-    except KeyboardInterrupt:
+    except BaseException as error:
+        if not interrupted(error):
+            raise
         print("recondite: interrupted", file=sys.stderr)
         sys.exit(130)
     run()

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+from recondite._interrupts import interrupted
 from recondite._version import __version__
 from recondite.cli import (
     account,
@@ -130,6 +131,8 @@ def run(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:
         code = 0
     except Exception as error:  # the last resort: one line for what nobody foresaw
+        if interrupted(error):
+            return _fail("interrupted", 130)
         if settings.debug:
             traceback.print_exc()
         kind = type(error).__name__
