@@ -118,7 +118,9 @@ def test_a_forked_process_does_not_keep_the_lock(tmp_path):
     os.read(ready, 1)
     os.close(ledger._lock._handle)  # as if the parent were gone
     ledger._lock._handle = -1
-    Ledger(tmp_path / "ledger.json").before_release()
+    again = Ledger(tmp_path / "ledger.json")
+    again.before_release()  # refused, were the lock the child's too
+    assert again._lock.held
     os.close(end)
     os.waitpid(child, 0)
 
@@ -409,7 +411,7 @@ def test_a_seeded_ledger_labels_the_record_of_an_unseeded_run(tmp_path):
     assert "simulation: no guarantee" in record.privacy["assumptions"][0]
 
 
-def test_an_engine_that_nobody_holds_gives_its_ledger_back(tmp_path):
+def test_an_engine_that_nobody_holds_gives_its_ledger_back(tmp_path, monkeypatch):
     """Engines stand in cycles: without a collection the lock would wait for one."""
     gc.disable()
     try:
@@ -417,6 +419,12 @@ def test_an_engine_that_nobody_holds_gives_its_ledger_back(tmp_path):
         first.bind({}, simulation=False)
         first.itself = first
         del first
-        Ledger(tmp_path / "ledger.json").bind({}, simulation=False)
+        with monkeypatch.context() as patched:
+            patched.setattr(gc, "collect", lambda: 0)
+            with pytest.raises(ValueError, match="in use by another engine"):
+                Ledger(tmp_path / "ledger.json").bind({}, simulation=False)
+        second = Ledger(tmp_path / "ledger.json")
+        second.bind({}, simulation=False)  # refused, were nothing collected
+        assert second._lock.held
     finally:
         gc.enable()
