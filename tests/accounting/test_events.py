@@ -6,8 +6,8 @@ import pytest
 import recondite as rc
 from recondite import accounting
 from recondite.accounting import Composition, compose, events
+from recondite.accounting.composition import rdp_epsilon
 from recondite.accounting.pld import pld_epsilon
-from recondite.accounting.rdp import rdp_epsilon
 from recondite.laws import GaussianLoss, ProductLoss, SphereLoss
 
 STEP = dp.PoissonSampledDpEvent(128 / 60_000, events.VonMisesFisherDpEvent(75.0, 13_700))

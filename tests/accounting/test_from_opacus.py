@@ -4,8 +4,8 @@ import pytest
 
 import recondite as rc
 from recondite.accounting import Composition, compose, from_opacus
+from recondite.accounting.composition import rdp_epsilon
 from recondite.accounting.pld import pld_epsilon
-from recondite.accounting.rdp import rdp_epsilon
 from recondite.laws import GaussianLoss, SphereLoss
 
 HISTORY = [(1.1, 0.01, 300), (1.1, 0.01, 200), (0.8, 0.02, 50)]

@@ -1,6 +1,7 @@
 """The price of choosing, against exact output laws of small mechanisms."""
 
 import math
+import re
 
 import numpy as np
 import pytest
@@ -9,13 +10,19 @@ from hypothesis import strategies as st
 
 from recondite.accounting import Composition, Poisson, epsilon
 from recondite.accounting.selection import (
+    ChoicePrices,
     NegativeBinomialRuns,
     PoissonRuns,
+    Trial,
+    choice_prices,
+    price_of_choice,
     repeated,
+    search_epsilon,
     selection_epsilon,
 )
 from recondite.laws import GaussianLoss
-from recondite.mechanisms import Gaussian
+from recondite.mechanisms import Gaussian, UndefinedNotionError
+from recondite.notions.calibration import calibrate
 
 
 def generating(runs, z):
@@ -71,9 +78,43 @@ def test_no_winner_tells_more_than_the_bound(runs, order, seed, strength):
     p = q * np.exp(strength * rng.uniform(-1, 1, 6))
     p /= p.sum()
     base = _Discrete(p, q)
-    bound = float(runs.renyi(np.array([order]), base)[0])
+    bound = float(runs.renyi(np.array([order]), Trial((base,)))[0])
     for a, b in ((p, q), (q, p)):
         assert divergence(winner(runs, a), winner(runs, b), order) <= bound + 1e-9
+
+
+@pytest.mark.parametrize("runs", LAWS)
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(0, 10_000), strength=st.floats(0.01, 2.0))
+def test_settings_drawn_from_a_list_tell_no_more_than_the_dearest_at_every_order(
+    runs, seed, strength
+):
+    rng = np.random.default_rng(seed)
+    kinds = []
+    for scale in (strength, 2 * strength * rng.random()):
+        q = rng.dirichlet(np.ones(4))
+        p = q * np.exp(scale * rng.uniform(-1, 1, 4))
+        kinds.append((p / p.sum(), q))
+    trial = Trial(tuple(_Discrete(p, q) for p, q in kinds))
+    weight, ranks = rng.random(), rng.permutation(8)  # outcomes of both, in any order of merit
+    both = [
+        np.concatenate([weight * a, (1 - weight) * b])[ranks] for a, b in zip(*kinds, strict=True)
+    ]
+    orders = np.array([1.5, 2.0, 5.0, 20.0])
+    for order, bound in zip(orders, runs.renyi(orders, trial), strict=True):
+        for a, b in (both, both[::-1]):
+            assert divergence(winner(runs, a), winner(runs, b), order) <= bound + 1e-9
+
+
+def test_a_search_over_one_setting_costs_as_a_choice_among_its_runs():
+    one = Composition.of([(GaussianLoss(0.5), 1)])
+    other = Composition.of([(GaussianLoss(0.2), 1)])
+    for runs in (NegativeBinomialRuns.with_mean(10.0), PoissonRuns(10.0)):
+        alone = selection_epsilon(one, 1e-5, runs)
+        assert search_epsilon(Trial((one, one)), 1e-5, runs) == alone
+        # The dearer setting decides where it is dearer throughout.
+        assert search_epsilon(Trial((other, one)), 1e-5, runs) == pytest.approx(alone, rel=1e-9)
+    assert search_epsilon(Trial(()), 1e-5, runs) == 0.0
 
 
 @pytest.mark.parametrize("runs", LAWS)
@@ -108,7 +149,7 @@ def test_poisson_runs_of_a_gaussian():
     p, q = (np.diff(norm.cdf(edges, loc)) for loc in (mu, 0.0))
     base = Composition.of([(GaussianLoss(mu), 1)])
     orders = np.array([2.0, 5.0, 20.0])
-    bounds = runs.renyi(orders, base)
+    bounds = runs.renyi(orders, Trial((base,)))
     for order, bound in zip(orders, bounds, strict=True):
         for a, b in ((p, q), (q, p)):
             exact = divergence(winner(runs, a / a.sum()), winner(runs, b / b.sum()), order)
@@ -130,6 +171,42 @@ def test_a_fixed_number_is_composition():
     assert selection_epsilon(one, 1e-5, 1) == pytest.approx(
         epsilon(Gaussian(1 / 0.3), Poisson(1.0, 10), 1e-5)
     )
+
+
+def test_noise_for_the_best_of_several_runs():
+    schedule, target = Poisson(0.01, 200), 2.0
+    one = calibrate(Gaussian(1.0), target, "epsilon", schedule, delta=1e-5)
+    fixed = calibrate(Gaussian(1.0), target, "epsilon", schedule, delta=1e-5, chosen_from=5)
+    law = NegativeBinomialRuns.with_mean(5.0)
+    secret = calibrate(Gaussian(1.0), target, "epsilon", schedule, delta=1e-5, chosen_from=law)
+    for found, runs in ((one, 1), (fixed, 5), (secret, law)):
+        price = selection_epsilon(schedule.composition(found.mechanism), 1e-5, runs)
+        assert 0.998 * target < price <= target
+    assert one.value < min(fixed.value, secret.value)
+    # Five runs are five times the steps.
+    assert epsilon(fixed.mechanism, Poisson(0.01, 1000), 1e-5) <= target
+    # What choosing costs in ReRo is known for a fixed number only; capacity has no price at all.
+    rero = calibrate(Gaussian(1.0), 0.2, "rero", schedule, chosen_from=5)
+    assert rero.value > calibrate(Gaussian(1.0), 0.2, "rero", schedule).value
+    with pytest.raises(UndefinedNotionError, match="give a fixed number"):
+        calibrate(Gaussian(1.0), 0.2, "rero", schedule, chosen_from=law)
+    with pytest.raises(ValueError, match="chosen_from does not price bayes-capacity"):
+        calibrate(Gaussian(1.0, dim=10, max_batch_size=1), 1.0, "bayes-capacity", chosen_from=5)
+
+
+def test_the_price_of_a_recommendation_is_a_plain_sentence():
+    prices = choice_prices(Poisson(0.01, 1000).composition(Gaussian(1.0)), 1e-5, 13)
+    every, one = prices.every, prices.one
+    shown = price_of_choice(prices, shown=True)
+    assert "scores of all 13 runs" in shown
+    numbers = [float(n) for n in re.findall(r"(?:at most|costs|be) (\d+\.\d+)", shown)]
+    assert [n >= v for n, v in zip(numbers, (every, one, prices.secret), strict=True)] == [True] * 3
+    assert numbers == pytest.approx([every, one, prices.secret], rel=0.01)
+    assert "The best of 13 runs" in price_of_choice(prices, shown=False)
+    assert "costs nothing" in price_of_choice(prices, shown=True, touched=False)
+    assert "no choice" in price_of_choice(None, shown=True)
+    infinite = ChoicePrices(2, math.inf, math.inf, math.inf)
+    assert "at most ∞" in price_of_choice(infinite, shown=False)
 
 
 @pytest.mark.parametrize(

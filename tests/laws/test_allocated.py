@@ -121,7 +121,7 @@ def test_more_batches_hide_better():
 
 
 def test_rdp_is_an_upper_bound():
-    from recondite.accounting.rdp import rdp_epsilon
+    from recondite.accounting.composition import rdp_epsilon
 
     composition = once(GaussianLoss(1.0), 100, 3)
     assert rdp_epsilon(composition, 1e-5)[0] >= pld_epsilon(composition, 1e-5)

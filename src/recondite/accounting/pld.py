@@ -20,9 +20,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import fft
 
-from recondite.accounting.composition import Composition
+from recondite.accounting.composition import Composition, rdp_epsilon
 from recondite.accounting.distribution import LossDistribution
-from recondite.accounting.rdp import rdp_epsilon
 from recondite.laws import DiscretePair, GridTooFineError
 
 __all__ = [
@@ -38,24 +37,41 @@ Array = npt.NDArray[np.float64]
 T = TypeVar("T")
 
 _TOLERANCE = 1e-4  # share of ε that discretisation may cost
-_LARGEST = 1 << 24  # cells of a transform
+_LARGEST = 1 << 22  # cells of a transform
+_MOST_CELLS = 5e5  # of one law's grid
+_LARGEST_LOWER = 1 << 24  # of one for a lower bound, which must resolve the bulk of the law
 _LARGEST_CURVE = 1 << 20  # of a whole curve: noise so weak that more are asked for protects nothing
 # Intervals between which grids are tried: that of a loss too small for floating point would be 0,
 # and the squares of losses beyond the other would overflow.
 _FINEST, _COARSEST = 1e-15, 1e100
+_LONG = 1 << 16  # cells of a pair above which moments are taken of fewer
 _LOG_TAIL = -46.0  # log of the tilted mass that a window may leave out (1e-20)
 
 
 def _cumulants(pair: DiscretePair, exponents: Array) -> Array:
-    """Log Σ p·e^{sℓ} at each exponent s."""
-    kept = pair.p > 0
-    logs, losses = np.log(pair.p[kept]), pair.losses[kept]
+    """Log Σ p·e^{sℓ} at each exponent s; of long pairs at many exponents, an upper bound."""
+    masses, losses = pair.p, pair.losses
+    if len(masses) > _LONG and len(exponents) > 1:
+        masses, losses = _spread(masses, losses)
+    kept = masses > 0
+    logs, losses = np.log(masses[kept]), losses[kept]
     out = np.empty(len(exponents))
     for i, s in enumerate(exponents):
         values = logs + s * losses
         top = values.max()
         out[i] = top + np.log(np.exp(values - top).sum())
     return out
+
+
+def _spread(masses: Array, losses: Array) -> tuple[Array, Array]:
+    """Masses shared out, their mean kept, between few losses: e^{sℓ} lies below its chords."""
+    few = np.linspace(losses[0], losses[-1], _LONG // 8)
+    place = np.linspace(0.0, len(few) - 1.0, len(losses))
+    cell = np.minimum(place.astype(np.int64), len(few) - 2)
+    above = place - cell
+    shared = np.bincount(cell, masses * (1.0 - above), len(few)).astype(float)
+    shared += np.bincount(cell + 1, masses * above, len(few))
+    return shared, few
 
 
 def _total_cumulants(pairs: Sequence[tuple[DiscretePair, int]], exponents: Array) -> Array:
@@ -117,14 +133,18 @@ def compose_pairs(
     infinite = -math.expm1(
         sum(count * math.log1p(-min(pair.p_infinite, 1 - 1e-16)) for pair, count in pairs)
     )
+    # Where no mass is finite, or releases are so many that no window holds them, δ is 1.
+    nothing = LossDistribution(np.array([0.0, interval]), np.zeros(2), 0.0, 0.0, 1.0)
     if interval > _COARSEST or any(not pair.p.any() for pair, _ in pairs):
-        # No mass is finite, or there are so many releases that no window holds them: δ is 1.
-        return LossDistribution(np.array([0.0, interval]), np.zeros(2), 0.0, 0.0, 1.0)
+        return nothing
     log_scale = float(_total_cumulants(pairs, np.array([tilt]))[0])
     low, high = _window(pairs, tilt, log_scale)
+    if not -math.inf < low < high < math.inf:  # sums so large that their rounding is all there is
+        return nothing
     cells = int((high - low) / interval) + 2
     if cells > largest:
-        raise GridTooFineError(f"interval {interval:g} is too fine for this run")
+        excess = cells / largest
+        raise GridTooFineError(f"interval {interval:g} is too fine for this run", excess)
     length = int(fft.next_fast_len(cells, real=True))
     log_spectrum = np.zeros(length // 2 + 1, dtype=complex)
     offset = 0
@@ -162,11 +182,23 @@ def _interval(composition: Composition, epsilon: float, order: float) -> float:
     return min(fine, 10 * _TOLERANCE * epsilon)
 
 
+def _tail(composition: Composition, delta: float) -> float:
+    """What a law may leave out at either end."""
+    return max(1e-300, min(1e-20, 1e-12 * delta) / composition.releases)
+
+
+def _finest(composition: Composition, delta: float) -> float:
+    """An interval that leaves every law few enough cells to be quick."""
+    reaches = [(law.reach(_tail(composition, delta)), law) for law, _ in composition.parts]
+    longest = max(reach + min(reach, -law.infimum) for reach, law in reaches)
+    return max(_FINEST, longest / _MOST_CELLS if math.isfinite(longest) else 0.0)
+
+
 def discretise(
     composition: Composition, interval: float, *, delta: float, pessimistic: bool = True
 ) -> list[tuple[DiscretePair, int]]:
     """Every law of the run on one grid, with tails that are negligible against δ."""
-    tail = max(1e-300, min(1e-20, 1e-12 * delta) / composition.releases)
+    tail = _tail(composition, delta)
     pairs = [
         (law.discretise(interval, tail=tail, pessimistic=pessimistic), count)
         for law, count in composition.parts
@@ -178,15 +210,18 @@ def _worst_epsilon(
     pairs: list[tuple[DiscretePair, int]], delta: float, *, upper: bool = True
 ) -> float:
     """ε of the worse direction; a lower bound gets nothing for what rounding may have taken."""
-    worst = 0.0
+    worst, largest = 0.0, _LARGEST if upper else _LARGEST_LOWER
     for side in (pairs, [(pair.reverse(), count) for pair, count in pairs]):
+        if any(not pair.p.any() for pair, _ in side):
+            return math.inf if upper else 0.0  # no mass is finite on this grid
         tilt, rounding = _best_tilt(side, delta), _rounding(side) if upper else 0.0
-        found = replace(compose_pairs(side, tilt=tilt), rounding=rounding).epsilon(delta)
+        curve = compose_pairs(side, tilt=tilt, largest=largest)
+        found = replace(curve, rounding=rounding).epsilon(delta)
         if not upper or _drowned(side, tilt, found):
             # A large δ is seen as well, or better, without a tilt; and the end of a tilted window,
             # which stands for an ε below it, is no lower bound.
             with suppress(GridTooFineError):
-                plain = replace(compose_pairs(side), rounding=rounding)
+                plain = replace(compose_pairs(side, largest=largest), rounding=rounding)
                 found = min(found, plain.epsilon(delta))
         worst = max(worst, found)
     return worst
@@ -206,8 +241,9 @@ def _solve(
     """ε(δ), an upper bound, and the interval that was fine enough for it."""
     bound, order = rdp_epsilon(composition, delta) if renyi is None else renyi
     epsilon, interval = bound, 0.0
+    finest = _finest(composition, delta) if 0 < bound < math.inf else 0.0
     while 0 < epsilon < math.inf:
-        interval = _interval(composition, epsilon, order)
+        interval = max(_interval(composition, epsilon, order), finest)
         result, interval = _feasible(
             lambda step: _worst_epsilon(discretise(composition, step, delta=delta), delta), interval
         )
@@ -220,14 +256,15 @@ def _solve(
 
 def _feasible(compute: Callable[[float], T], interval: float) -> tuple[T, float]:
     """The result at this interval, or at the finest larger one that memory and time allow."""
-    interval = max(interval, _FINEST)
+    least = 1.0
     while True:
         try:
             return compute(interval), interval
-        except GridTooFineError:
+        except GridTooFineError as error:
             if interval > _COARSEST:
                 raise
-            interval *= 4.0
+            interval *= max(1.02 * error.excess, least)
+            least = min(4.0, 2.0 * least)  # windows wider than the laws grow with the interval
 
 
 def pld_epsilon(
@@ -280,6 +317,7 @@ def loss_distributions(composition: Composition) -> tuple[LossDistribution, Loss
     near_one = float(composition.renyi([1.0001])[0])
     # A grid whose cost is 0.01% of the variance of the composed loss.
     interval = min(math.sqrt(2e-3 * max(near_one, 0.0) / composition.releases), 0.05)
+    interval = max(interval, _finest(composition, 1e-12))
     # Losses reach about as far as their mean: grids that cannot fit need not be tried.
     if math.isfinite(near_one):
         interval = max(interval, near_one / _LARGEST_CURVE)
@@ -304,6 +342,7 @@ def pld_delta(composition: Composition, epsilon: float) -> float:
     # δ falls by a factor e^order over one unit of ε, so its own precision asks for a finer grid.
     fine = math.sqrt(8e-3 / composition.releases) / order
     interval = min(_interval(composition, max(near, epsilon), order), fine)
+    interval = max(interval, _finest(composition, rough))
     worst, _ = _feasible(lambda step: _worst_delta(composition, step, epsilon, rough), interval)
     return min(worst, 1.0)
 

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from recondite import _validate
-from recondite.accounting.composition import Composition
+from recondite.accounting.composition import Composition, rdp_epsilon
 from recondite.accounting.pld import pld_bracket, pld_delta, pld_epsilon
-from recondite.accounting.rdp import rdp_epsilon
 from recondite.accounting.schedules import Schedule
 from recondite.mechanisms import Mechanism, Neighbouring
 

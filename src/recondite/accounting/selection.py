@@ -21,23 +21,25 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from recondite import _validate
-from recondite.accounting.composition import Composition
+from recondite.accounting.composition import Composition, epsilon_from_renyi
 from recondite.accounting.pld import pld_delta, pld_epsilon
-from recondite.accounting.rdp import epsilon_from_renyi
 
 __all__ = [
     "ChoicePrices",
     "NegativeBinomialRuns",
     "PoissonRuns",
     "RunCount",
+    "Trial",
     "choice_prices",
+    "price_of_choice",
     "repeated",
+    "search_epsilon",
     "selection_epsilon",
 ]
 
@@ -45,8 +47,41 @@ Array = npt.NDArray[np.float64]
 _ORDERS = 1.0 + np.geomspace(1e-3, 1e5, 120)
 
 
+@dataclass(frozen=True)
+class Trial:
+    """One run of a search: a setting picked from a list that was made without the data.
+
+    Guarantee: divergences of the pick and its run together are at most those of the dearest
+    setting, at every order and every ε by itself (they are jointly quasi-convex, and the pick has
+    the same law whatever the data are), under the relation that all settings share.
+
+    Attributes:
+      settings: What a run of each setting releases.
+    """
+
+    settings: tuple[Composition, ...]
+
+    @property
+    def supremum(self) -> float:
+        """Pure ε."""
+        return max((one.supremum for one in self.settings), default=0.0)
+
+    def renyi(self, orders: npt.ArrayLike) -> Array:
+        """Rényi divergence at each order."""
+        alpha = np.atleast_1d(np.asarray(orders, float))
+        found = [np.zeros_like(alpha), *(one.renyi(alpha) for one in self.settings)]
+        out: Array = np.max(found, axis=0)
+        return out
+
+    def delta(self, epsilon: float) -> float:
+        """δ(ε)."""
+        return max((pld_delta(one, epsilon) for one in self.settings), default=0.0)
+
+
 class RunCount(ABC):
     """The law of a secret number of runs, of which only the best is released."""
+
+    orders: ClassVar[Array] = _ORDERS
 
     @property
     @abstractmethod
@@ -58,7 +93,7 @@ class RunCount(ABC):
         """A number of runs. Must be kept secret: whoever knows it is owed a composition."""
 
     @abstractmethod
-    def renyi(self, orders: Array, composition: Composition) -> Array:
+    def renyi(self, orders: Array, trial: Trial) -> Array:
         """Rényi divergence of the winner, from the guarantee of one run.
 
         Guarantee: an upper bound at every order above 1, under the run's neighbouring relation.
@@ -134,17 +169,15 @@ class NegativeBinomialRuns(RunCount):
                 return runs
             runs += 1
 
-    def renyi(self, orders: Array, composition: Composition) -> Array:
+    def renyi(self, orders: Array, trial: Trial) -> Array:
         """τ_λ + (1+η)·min_λ̂[(1-1/λ̂)·τ_λ̂ + ln(1/γ)/λ̂] + ln E[K]/(λ-1)."""
         hats = np.concatenate([[1.0], _ORDERS])
-        tau = np.concatenate([[0.0], composition.renyi(_ORDERS)])
+        tau = np.concatenate([[0.0], trial.renyi(_ORDERS)])
         second = float(np.nanmin((1.0 - 1.0 / hats) * tau - math.log(self.gamma) / hats))
-        if math.isfinite(composition.supremum):
-            second = min(second, composition.supremum)
+        if math.isfinite(trial.supremum):
+            second = min(second, trial.supremum)
         out: Array = (
-            composition.renyi(orders)
-            + (1.0 + self.shape) * second
-            + math.log(self.mean) / (orders - 1.0)
+            trial.renyi(orders) + (1.0 + self.shape) * second + math.log(self.mean) / (orders - 1.0)
         )
         return out
 
@@ -164,6 +197,9 @@ class PoissonRuns(RunCount):
 
     average: float
 
+    # Each order asks the tight accountant once.
+    orders: ClassVar[Array] = 1.0 + np.geomspace(1e-2, 1e4, 24)
+
     def __post_init__(self) -> None:
         _validate.positive("average", self.average)
 
@@ -176,14 +212,12 @@ class PoissonRuns(RunCount):
         """A Poisson number; 0 means that nothing may be released."""
         return int(generator.poisson(self.average))
 
-    def renyi(self, orders: Array, composition: Composition) -> Array:
+    def renyi(self, orders: Array, trial: Trial) -> Array:
         """τ_λ + μ·δ(ln(1 + 1/(λ-1))) + ln μ/(λ-1), δ the run's own curve."""
         near = np.log1p(1.0 / (orders - 1.0))
-        deltas = np.array([pld_delta(composition, float(point)) for point in near])
+        deltas = np.array([trial.delta(float(point)) for point in near])
         out: Array = (
-            composition.renyi(orders)
-            + self.average * deltas
-            + math.log(self.average) / (orders - 1.0)
+            trial.renyi(orders) + self.average * deltas + math.log(self.average) / (orders - 1.0)
         )
         return np.maximum(out, 0.0)
 
@@ -230,6 +264,41 @@ def choice_prices(composition: Composition, delta: float, runs: int) -> ChoicePr
     )
 
 
+def price_of_choice(prices: ChoicePrices | None, *, shown: bool, touched: bool = True) -> str:
+    """What a recommendation costs beyond the run that it recommends, in one plain sentence.
+
+    Args:
+      prices: The prices of choosing among the runs that were compared, of the dearest one's kind;
+        None where only one was made.
+      shown: Whether the scores of all runs are published (a table, a report), not the best alone.
+      touched: Whether any run saw private records.
+    """
+    if not touched:
+        return "The choice costs nothing: no run that was compared touched private records."
+    if prices is None:
+        return "There was no choice: one run was made, and its own price is the whole price."
+    every, one, secret = (_rounded_up(value) for value in (prices.every, prices.one, prices.secret))
+    what = (
+        f"This shows the scores of all {prices.runs} runs, so that whoever sees it has learnt from "
+        "every one of them"
+        if shown
+        else f"The best of {prices.runs} runs has learnt from every one of them"
+    )
+    return (
+        f"{what}: together they cost ε at most {every}, where one alone costs {one}. Had their "
+        f"number been drawn in secret, with this mean, and the best alone been released, it would "
+        f"be {secret}. A search that never touches private records is free."
+    )
+
+
+def _rounded_up(value: float) -> str:
+    """Three digits, never below the bound."""
+    if not math.isfinite(value) or value == 0:
+        return "∞" if value else "0"
+    step = 10.0 ** (math.floor(math.log10(abs(value))) - 2)
+    return f"{math.ceil(value / step - 1e-9) * step:.4g}"
+
+
 def repeated(composition: Composition, runs: int) -> Composition:
     """What a table of all runs costs, and the best of a fixed number: their composition."""
     count = _validate.at_least("runs", runs, 1)
@@ -250,10 +319,22 @@ def selection_epsilon(composition: Composition, delta: float, runs: RunCount | i
     target = _validate.probability("delta", delta)
     if isinstance(runs, int):
         return pld_epsilon(repeated(composition, runs), target)
-    if not composition.parts:
+    return search_epsilon(Trial((composition,)), target, runs)
+
+
+def search_epsilon(trial: Trial, delta: float, runs: RunCount) -> float:
+    """ε(δ) of releasing the best of a secret number of runs, each of a setting picked at random.
+
+    Guarantee: an upper bound under the assumptions that this module states.
+
+    Args:
+      trial: What one run releases.
+      delta: δ.
+      runs: The law of their number.
+    """
+    target = _validate.probability("delta", delta)
+    if not any(one.parts for one in trial.settings):
         return 0.0
-    orders = _ORDERS
-    if isinstance(runs, PoissonRuns):
-        orders = 1.0 + np.geomspace(1e-2, 1e4, 24)  # each order asks the tight accountant once
-    values = epsilon_from_renyi(orders, runs.renyi(orders, composition), target)
+    orders = runs.orders
+    values = epsilon_from_renyi(orders, runs.renyi(orders, trial), target)
     return float(np.nanmin(values))

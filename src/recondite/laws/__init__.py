@@ -7,10 +7,8 @@ another; accounting composes them. Nothing here knows which mechanism a law came
 
 from recondite.laws.allocated import AllocatedLoss
 from recondite.laws.base import LossLaw
-from recondite.laws.errors import GridTooFineError
-from recondite.laws.gaussian import GaussianLoss
-from recondite.laws.infinite import InfiniteLoss
-from recondite.laws.pair import DiscretePair
+from recondite.laws.closed_form import GaussianLoss, InfiniteLoss
+from recondite.laws.pair import DiscretePair, GridTooFineError
 from recondite.laws.product import ProductLoss
 from recondite.laws.sampled import FoldedLoss, RevealedLoss, without_replacement
 from recondite.laws.sphere import SphereLoss

@@ -99,6 +99,9 @@ class AllocatedLoss(SampledOnce):
             return self.base.discretise(interval, tail=tail, pessimistic=pessimistic)
         atoms = _epoch(self.base, self.batches, _coarse(tail), pessimistic)
         kept = (atoms.q > 0) & (atoms.x > 0)
+        if not kept.any():
+            # Every ratio underflows. Allocation never tells more than one release (convexity).
+            return self.base.discretise(interval, tail=tail, pessimistic=pessimistic)
         x, q = atoms.x[kept] / self.batches, atoms.q[kept]
         losses, log_q = np.log(x), np.log(q)
         pair = connect_the_dots(losses, losses + log_q, log_q, interval, pessimistic=pessimistic)
@@ -156,6 +159,11 @@ def _one(base: LossLaw, tail: float, pessimistic: bool) -> _Atoms:
     near_one = float(base.renyi([1.0001])[0])
     deviation = math.sqrt(2.0 * max(near_one, 1e-300))
     interval = min(deviation, 1.0) * _FINE
+    # A strong loss would have millions of cells, only to be put on a coarser grid below.
+    longest = base.reach(tail)
+    longest += min(longest, -base.infimum)
+    if longest < math.inf:
+        interval = max(interval, longest / (10 * _MOST_ATOMS))
     pair = base.discretise(interval, tail=tail, pessimistic=pessimistic)
     if len(pair.p) > _MOST_ATOMS:
         interval *= len(pair.p) / _MOST_ATOMS
@@ -205,8 +213,14 @@ def _grid(a: _Atoms, b: _Atoms) -> Array:
     centres, widths = zip(*(_bulk(part) for part in (a, b)), strict=True)
     centre, width = sum(centres), math.hypot(*widths)
     width = min(max(width, 1e-12 * centre), top)
-    reach = math.asinh(max(top - centre, centre) / width)
     smallest = max(_least(a) + _least(b), 1e-300)
+    if width <= 1e-280 * top:
+        # Where noise is next to none the bulk underflows: ratios are all that can be told apart.
+        end = max(top, smallest) * (1.0 + 1e-12)
+        depth = math.log(end) - math.log(smallest)
+        cells = min(_MOST_CELLS, max(2, math.ceil(depth / _GEOMETRIC)))
+        return np.unique([0.0, *np.geomspace(smallest, end, cells).tolist(), end])
+    reach = math.asinh(max(top - centre, centre) / width)
     depth = math.log(max(centre / smallest, 1.0 + 1e-9))
     ratio = max(_GEOMETRIC, (reach + depth) / _MOST_CELLS)
     near_end = min(reach, math.asinh(40.0))

@@ -12,6 +12,7 @@ from recondite.laws.pair import DiscretePair
 
 __all__ = ["Array", "LossLaw", "SampledOnce"]
 
+
 Array = npt.NDArray[np.float64]
 
 
@@ -35,6 +36,12 @@ class LossLaw(ABC):
     @abstractmethod
     def renyi(self, orders: npt.ArrayLike) -> Array:
         """Rényi divergence D_α(P‖Q) at real orders α > 1; the other direction is never larger."""
+
+    def reach(self, tail: float) -> float:
+        """A loss beyond which either side has mass ``tail`` at most (Chernoff)."""
+        orders = 1.0 + np.geomspace(1e-3, 1e4, 40)
+        bound = float(np.min(self.renyi(orders) - np.log(tail) / (orders - 1.0)))
+        return min(bound, self.supremum)
 
     @abstractmethod
     def discretise(

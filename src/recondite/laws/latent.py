@@ -13,14 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from recondite.laws.base import Array, LossLaw, SampledOnce
-from recondite.laws.errors import GridTooFineError
-from recondite.laws.pair import DiscretePair, connect_the_dots, mixed_loss
+from recondite.laws.pair import DiscretePair, GridTooFineError, connect_the_dots, mixed_loss
 
 __all__ = ["LatentLoss", "MixedLoss", "log_moment", "order_groups"]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(10)
 _MOST_CELLS = 4e6
-_MOST_PANELS = 4e6
+_MOST_PANELS = 2e5
 _FEW_NODES, _FEW_WEIGHTS = np.polynomial.legendre.leggauss(4)
 
 
@@ -47,6 +46,11 @@ class LatentLoss(LossLaw):
         """
 
     @property
+    def rate(self) -> float:
+        """Probability that any of the person's records takes part."""
+        return 1.0
+
+    @property
     @abstractmethod
     def width(self) -> float:
         """A panel width that resolves the densities at every tilt."""
@@ -61,8 +65,8 @@ class LatentLoss(LossLaw):
         count = max(2, int(np.ceil((high - low) / self.width)))
         if count > _MOST_PANELS:
             raise GridTooFineError(
-                f"noise so weak that a loss spans {count:.0e} panels cannot be accounted for: "
-                "take a larger noise multiplier, or a smaller kappa"
+                f"noise so weak that a loss spans {count:.0e} panels cannot be integrated: take a "
+                "larger noise multiplier, or a smaller kappa"
             )
         edges = [np.linspace(low, high, count + 1)]
         for centre, distance in self.kinks():
@@ -92,12 +96,22 @@ class LatentLoss(LossLaw):
     def discretise(
         self, interval: float, *, tail: float = 1e-25, pessimistic: bool = True
     ) -> DiscretePair:
-        """Exact masses on the grid, by integrating over every cell."""
+        """Exact masses on the grid, by integrating over every cell.
+
+        Noise too weak to integrate counts as none, which dominates it.
+        """
         drop = -np.log(tail)
-        coarse = self.panels(drop, 1.0)
+        try:
+            coarse = self.panels(drop, 1.0)
+        except GridTooFineError:
+            if not pessimistic:
+                raise
+            rest = np.array([1.0 - self.rate])
+            return DiscretePair(interval, 0, rest, rest.copy(), self.rate, self.rate)
         bounds = self.loss(coarse[[0, -1]]) / interval
-        if bounds[1] - bounds[0] > _MOST_CELLS:
-            raise GridTooFineError(f"interval {interval:g} is too fine for this law's losses")
+        excess = (bounds[1] - bounds[0]) / _MOST_CELLS
+        if excess > 1.0:
+            raise GridTooFineError(f"interval {interval:g} is too fine for this law", excess)
         grid = np.arange(np.ceil(bounds[0]), np.floor(bounds[1]) + 1.0) * interval
         cuts = self.inverse(grid)
         cuts = cuts[(cuts > coarse[0]) & (cuts < coarse[-1])]

@@ -12,13 +12,14 @@ from scipy import fft
 from scipy.special import gammaln
 
 from recondite.laws.base import Array, LossLaw, SampledOnce
-from recondite.laws.errors import GridTooFineError
-from recondite.laws.pair import DiscretePair, mixed_loss
+from recondite.laws.pair import DiscretePair, GridTooFineError, mixed_loss
 
 __all__ = ["ProductLoss", "SampledProduct"]
 
 # Orders above this are not used for sampled products; conversions have their best order below.
 _MOST_ORDER = 2048
+_MOST_CELLS = 4e5  # of the grid that sampled products are made on
+_MOST_SIZE = 4e6  # of any
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,7 @@ class ProductLoss(LossLaw):
             (law.discretise(interval, tail=tail / count, pessimistic=pessimistic), n)
             for law, n in self.factors
         ]
-        orders = 1.0 + np.geomspace(1e-3, 1e4, 40)
-        reach = float(np.min(self.renyi(orders) - np.log(tail) / (orders - 1.0)))
-        return _convolve(pairs, tail, reach)
+        return _convolve(pairs, tail, self.reach(tail), pessimistic)
 
     def mixture(self, weights: Sequence[float]) -> LossLaw:
         """Sampling acts on the product, never on each factor."""
@@ -129,10 +128,12 @@ def _moments(law: ProductLoss) -> Array:
 
 @lru_cache(maxsize=8)
 def _fine_grid(law: ProductLoss, tail: float, pessimistic: bool) -> DiscretePair:
-    """The unsampled product on its own grid, fine against its deviation."""
+    """The unsampled product on its own grid, fine against its deviation or its whole extent."""
     deviation = float(np.sqrt(2.0 * max(float(law.renyi([1.0001])[0]), 1e-300)))
     factors = sum(count for _, count in law.factors)
     interval = min(deviation, 1.0) / (128.0 * np.sqrt(factors))
+    if pessimistic:
+        interval = max(interval, 2.0 * law.reach(tail) / _MOST_CELLS)
     return law.discretise(interval, tail=tail, pessimistic=pessimistic)
 
 
@@ -153,26 +154,34 @@ def subsampled_integer_renyi(order: int, rate: float, moments: Array) -> float:
     return float((top + np.log(np.exp(logs + powers - top).sum())) / (order - 1))
 
 
-def _convolve(pairs: list[tuple[DiscretePair, int]], tail: float, reach: float) -> DiscretePair:
+def _convolve(
+    pairs: list[tuple[DiscretePair, int]], tail: float, reach: float, pessimistic: bool
+) -> DiscretePair:
     """Joins pairs by FFT and keeps losses within ``reach`` (Chernoff: beyond it lies < tail)."""
-    interval = pairs[0][0].interval
-    start = sum(n * pair.start for pair, n in pairs)
-    size = sum(n * (len(pair.p) - 1) for pair, n in pairs) + 1
-    if size > 3e7:
-        raise GridTooFineError(f"interval {interval:g} is too fine for this product of laws")
+    interval, count = pairs[0][0].interval, sum(n for _, n in pairs)
+    bottom = sum(n * pair.start for pair, n in pairs)
+    top = sum(n * (pair.start + len(pair.p) - 1) for pair, n in pairs)
+    # A loss on the grid lies within a cell of the one that it stands for, in every factor.
+    start = max(bottom, int(np.floor(-reach / interval)) - count)
+    size = min(top, int(np.ceil(reach / interval)) + count) - start + 1
+    if size > _MOST_SIZE:
+        message = f"interval {interval:g} is too fine for this product of laws"
+        raise GridTooFineError(message, size / _MOST_SIZE)
+    # What lies beyond the window folds back into it, where it is counted a second time.
     length = fft.next_fast_len(size, real=True)
     sides = []
     for side in ("p", "q"):
         spectrum = np.ones(length // 2 + 1, dtype=complex)
         for pair, n in pairs:
-            spectrum *= fft.rfft(getattr(pair, side), length) ** n
-        sides.append(np.maximum(fft.irfft(spectrum, length)[:size], 0.0))
-    first = max(0, int(np.floor(-reach / interval)) - start)
-    last = min(size, int(np.ceil(reach / interval)) - start + 1)
-    p, q = sides[0][first:last], sides[1][first:last]
-    start += first
-    # The transform leaves noise of about 1e-17. Each side is read where it is the larger of the
-    # two and gives the other through the loss, so that neither is noise times e^|loss|.
+            place = (pair.start + np.arange(len(pair.p))) % length
+            spectrum *= fft.rfft(np.bincount(place, getattr(pair, side), length)) ** n
+        masses = np.roll(fft.irfft(spectrum, length), -(start % length))[:size]
+        # What rounding may have taken from a cell is given back to every one: bounds stay bounds.
+        rounding = 2.0**-52 * (16 + count) * float(np.linalg.norm(masses))
+        sides.append(np.maximum(masses, 0.0) + (rounding if pessimistic else 0.0))
+    p, q = sides
+    # Each side is read where it is the larger of the two and gives the other through the loss, so
+    # that neither is noise times e^|loss|.
     losses = interval * (start + np.arange(len(p), dtype=float))
     p = np.where(losses < 0, q * np.exp(np.minimum(losses, 0.0)), p)
     q = np.where(losses > 0, p * np.exp(-np.maximum(losses, 0.0)), q)

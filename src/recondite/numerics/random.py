@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from recondite.numerics import device_noise
 from recondite.numerics.secure import SecureGenerator, SecureSource
 
 __all__ = ["NumpySource", "TorchSource", "is_torch", "new_generator", "random_source"]
@@ -42,6 +43,10 @@ class NumpySource:
         dtype = rows.dtype if rows.dtype in (np.float32, np.float64) else np.float64
         return self.generator.standard_normal(rows.shape, dtype=dtype)
 
+    def add_normal(self, rows: Any, std: float) -> Any:
+        """The array plus normal variates of this standard deviation."""
+        return _added(self.normal_like(rows), rows, std)
+
     def indices(self, count: int) -> Any:
         """0 … count - 1."""
         return np.arange(count)
@@ -55,8 +60,15 @@ class TorchSource:
 
         self.library: Any = torch
         self.device = like.device
-        # The global generator may have been seeded: noise that protects must not be.
-        self.generator = _fresh(torch, like.device) if generator is None else generator
+        self._generator = generator
+
+    @property
+    def generator(self) -> Any:
+        """The generator that was given, or a new one on the operating system's entropy."""
+        if self._generator is None:
+            # The global generator may have been seeded: noise that protects must not be.
+            self._generator = _fresh(self.library, self.device)
+        return self._generator
 
     def gamma(self, shape: float, count: int) -> Any:
         """Standard gamma variates, float64."""
@@ -79,14 +91,26 @@ class TorchSource:
             out = self.library.empty(rows.shape, dtype=rows.dtype, device=self.device)
         return out.normal_(generator=self.generator)
 
+    def add_normal(self, rows: Any, std: float) -> Any:
+        """The tensor plus normal variates of this standard deviation; one pass on a GPU."""
+        if device_noise.fused(rows, self._generator):
+            return device_noise.add_gaussian(rows, std, self._generator)
+        return _added(self.normal_like(rows), rows, std)
+
     def indices(self, count: int) -> Any:
         """0 … count - 1."""
         return self.library.arange(count, device=self.device)
 
 
+def _added(noise: Any, rows: Any, std: float) -> Any:
+    noise *= std
+    noise += rows
+    return noise
+
+
 def _fresh(torch: Any, device: Any) -> Any:
     """A torch generator that holds the operating system's entropy."""
-    generator = torch.Generator(device=device)
+    generator = device_noise.fresh_generator()(device=device)
     generator.manual_seed(secrets.randbits(63))
     if generator.device.type == "cpu":
         # The CPU generator keeps 32 bits of its seed, few enough to try them all. Its whole state

@@ -156,6 +156,13 @@ class SecureSource:
         shaped = self._placed(flat.reshape(tuple(rows.shape)))
         return shaped if self.device is None else shaped.to(rows.dtype)
 
+    def add_normal(self, rows: Any, std: float) -> Any:
+        """The array or tensor plus normal variates of this standard deviation."""
+        noise = self.normal_like(rows)
+        noise *= std
+        noise += rows
+        return noise
+
     def indices(self, count: int) -> Any:
         """0 … count - 1."""
         return self._placed(np.arange(count))

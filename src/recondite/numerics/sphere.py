@@ -5,7 +5,8 @@ one-dimensional law, proportional to :math:`(1-t^2)^{(p-3)/2} e^{\kappa t}`, and
 directions orthogonal to x. The cosine is drawn by rejection (Wood, 1994) in float64; w is a
 Gaussian vector without its component along x. No rotation matrix is formed.
 
-Works on NumPy arrays and torch tensors alike; torch is imported only if a tensor comes in.
+Works on NumPy arrays and torch tensors alike; torch is imported only if a tensor comes in. On a GPU
+with Triton, tensors of single precision go through :mod:`recondite.numerics.device_noise`.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from recondite.numerics.device_noise import draw_vmf, fused
 from recondite.numerics.random import is_torch, random_source
 from recondite.numerics.sphere_vector import draw_single
 
@@ -77,7 +79,8 @@ def sample_vmf(
       directions: Array or tensor of shape (..., p), p >= 2, finite and nonzero.
       kappa: Concentration κ >= 0; 0 is uniform.
       generator: NumPy or torch generator; fresh operating-system entropy without one.
-      zero: What to do with rows that are zero: "refuse", or draw a "uniform" direction.
+      zero: What to do with rows that are zero: "refuse", or draw a "uniform" direction. Rows that
+        are not finite are refused; on a GPU, where "uniform" waits for nothing, they give NaN.
 
     Returns:
       Unit vectors, same shape, dtype (at least single precision) and library.
@@ -85,6 +88,8 @@ def sample_vmf(
     dim = directions.shape[-1]
     if dim < 2:
         raise ValueError(f"directions must have 2 or more coordinates, got {dim}")
+    if is_torch(directions) and fused(directions, generator):
+        return draw_vmf(directions, (dim,), (kappa,), generator, zero=zero)
     rows = directions.reshape(-1, dim)
     rows = _at_least_single(rows)
     if is_torch(rows) and len(rows) == 1 and SMALL <= dim <= SINGLE:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-__all__ = ["draw_single"]
+__all__ = ["draw_cosine", "draw_single"]
 
 # Squared norms outside this range may have over- or underflowed in single precision.
 _COMFORT = (1e-20, 1e20)
@@ -34,14 +34,14 @@ def draw_single(row: Any, kappa: float, source: Any) -> Any:
     tangent = length - along * along
     if tangent < 0.01 * length:
         return None
-    t, s = _cosine(len(row) - 1, kappa, source)
+    t, s = draw_cosine(len(row) - 1, kappa, source)
     on_noise = s / math.sqrt(tangent)
     noise *= on_noise
     noise.add_(row, alpha=(t - on_noise * along) / norm)
     return noise
 
 
-def _cosine(n: int, kappa: float, source: Any) -> tuple[float, float]:
+def draw_cosine(n: int, kappa: float, source: Any) -> tuple[float, float]:
     """The cosine and its sine by Wood's rejection; the formulas of ``numerics.sphere.cosines``."""
     b = n / (2.0 * kappa + math.hypot(2.0 * kappa, n))
     x0 = (1.0 - b) / (1.0 + b)
