@@ -1,6 +1,7 @@
 """Bounds are printed on their safe side, everywhere by the same function."""
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -9,6 +10,8 @@ import recondite as rc
 from recondite.cli.comparison import show
 from recondite.cli.main import run
 from recondite.notions import format_bound, round_bound
+from recondite.report.answer import Answers
+from recondite.report.rows import Run
 
 
 @pytest.mark.parametrize(
@@ -48,9 +51,14 @@ def test_the_table_of_a_comparison_rounds_up(capsys):
     row = {
         "label": "Gaussian", "seed": 0, "attack": "none", "status": "done", "claims": [],
         "utility": {"test_accuracy": 0.9}, "reconstruction": None, "membership": None,
-        "notions": {"epsilon": 25.3149, "log_bayes_capacity_run": "inf", "rero_bound": 0.32221},
+        "defence": "gaussian",
+        "notions": {
+            "rero_prior": 0.1, "epsilon": 25.3149, "log_bayes_capacity_run": "inf",
+            "rero_bound": 0.32221,
+        },
     }  # fmt: skip
-    show([row], "a study")
+    answers = Answers.of([Run(0, "a study", Path(), (row,))])
+    show(answers, answers.view(), [row], "a study")
     shown = capsys.readouterr().out
     assert "25.32" in shown
     assert "0.3223" in shown

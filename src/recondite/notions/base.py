@@ -94,7 +94,7 @@ class Release(ABC):
         """One release before sampling."""
 
     @abstractmethod
-    def described(self) -> dict[str, Any]:
+    def described(self) -> Mapping[str, object]:
         """The account's ``mechanism``, ``parameters`` and ``schedule``, and any further keys."""
 
     @abstractmethod
@@ -150,6 +150,7 @@ class Notion(ABC):
       target: Its name as a target of calibration; None where noise cannot be calibrated to it.
       scoped: Whether a target may speak of one release alone, which needs no schedule.
       share: Whether a value is a probability, so that a target lies below 1.
+      needs_delta: Whether noise can be calibrated to it only at a δ that was given.
       figures: Its numbers in rows and on axes.
     """
 
@@ -161,6 +162,7 @@ class Notion(ABC):
     target: ClassVar[str | None] = None
     scoped: ClassVar[bool] = False
     share: ClassVar[bool] = False
+    needs_delta: ClassVar[bool] = False
     figures: ClassVar[tuple[Figure, ...]] = ()
 
     @abstractmethod
@@ -175,7 +177,7 @@ class Notion(ABC):
         """What stands in the account where there is no value."""
         del release
 
-    def beside(self, value: Any, release: Release) -> dict[str, Any]:
+    def beside(self, value: Any, release: Release) -> Mapping[str, object]:
         """Further keys of the account that belong to a value, or to there being none."""
         del value, release
         return {}

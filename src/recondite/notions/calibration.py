@@ -9,6 +9,7 @@ from typing import Any
 
 from recondite import _validate
 from recondite.accounting.schedules import Schedule
+from recondite.accounting.selection import RunCount
 from recondite.mechanisms import Mechanism
 from recondite.notions.accounts import json_ready
 from recondite.notions.base import Notion, Scope
@@ -17,7 +18,7 @@ from recondite.notions.registry import target as notion_of
 from recondite.notions.releases import MechanismRun
 from recondite.numerics.roots import last_true
 
-__all__ = ["Calibration", "Criterion", "calibrate", "match", "measure"]
+__all__ = ["Calibration", "Criterion", "calibrate", "match", "measure", "weakest"]
 
 SCOPES: tuple[Scope, ...] = ("release", "run")
 
@@ -81,6 +82,7 @@ class Criterion:
       prior_success: Success of the best blind guess, for ReRo.
       group_size: Records of one person, for ε and ReRo.
       scope: For notions that a single release has, one "release" or the whole "run".
+      chosen_from: How many runs the released one is the best of (:class:`MechanismRun`).
     """
 
     notion: str
@@ -89,14 +91,19 @@ class Criterion:
     prior_success: float = 0.1
     group_size: int = 1
     scope: Scope = "release"
+    chosen_from: RunCount | int = 1
 
     def __post_init__(self) -> None:
         notion_of(self.notion)
         _validate.choice("scope", self.scope, SCOPES)
-        if self.notion == "epsilon" and self.schedule is not None and self.delta is None:
-            raise ValueError("delta is needed for epsilon")
+        if self.measured.needs_delta and self.schedule is not None and self.delta is None:
+            raise ValueError(f"delta is needed for {self.notion}")
         if self.delta is not None:
             _validate.probability("delta", self.delta)
+        if self.chosen_from != 1 and self.measured.scoped:
+            raise ValueError(
+                f"chosen_from does not price {self.notion}: calibrate one run, or by epsilon"
+            )
 
     @property
     def measured(self) -> Notion:
@@ -115,6 +122,7 @@ class Criterion:
             0.0 if self.delta is None else self.delta,
             self.prior_success,
             self.group_size,
+            self.chosen_from,
         )
         return notion.measure(run, self.scope)
 
@@ -149,7 +157,8 @@ def calibrate(
       schedule: The schedule of the run.
       relative: How precisely the parameter is found.
       progress: Called after every evaluation.
-      **options: ``delta``, ``prior_success``, ``group_size``, ``scope`` of :class:`Criterion`.
+      **options: ``delta``, ``prior_success``, ``group_size``, ``scope``, ``chosen_from`` of
+        :class:`Criterion`.
 
     >>> from recondite import Poisson, VonMisesFisher
     >>> found = calibrate(VonMisesFisher(kappa=1, dim=13_700), 8.0, "epsilon",
@@ -196,7 +205,7 @@ def _calibrate(
         return result
 
     notion = criterion.measured
-    strength = _search(mechanism, lambda x: notion.met(value(x), goal), relative, goal)
+    strength = weakest(mechanism, lambda x: notion.met(value(x), goal), relative, goal)
     digits = max(_DIGITS, 1 + math.ceil(-math.log10(relative)))
     strength, achieved = _few_digits(
         mechanism, strength, digits, value, lambda found: notion.met(found, goal)
@@ -230,17 +239,28 @@ def _few_digits(
     return strength, value(strength)
 
 
-def _search(
+def weakest(
     mechanism: Mechanism, meets: Callable[[float], bool], relative: float, goal: float
 ) -> float:
-    """Brackets the target by factors of four from where the mechanism is, then bisects."""
+    """The weakest strength found to meet a target: one at which ``meets`` was seen to be true.
+
+    Brackets the target by factors of four from where the mechanism is, then bisects.
+
+    Args:
+      mechanism: Where the search starts, and which way is weaker.
+      meets: Whether a strength meets the target; monotone.
+      relative: How precisely the strength is found.
+      goal: The target, for messages.
+    """
     towards_weaker = 4.0 if mechanism.weaker == "larger" else 0.25
     at = mechanism.strength
     if meets(at):
-        good, bad = at, at * towards_weaker
+        good, bad, tried = at, at * towards_weaker, 0
         while meets(bad):
-            good, bad = bad, bad * towards_weaker
-            if not _SMALLEST < bad < _LARGEST:
+            good, bad, tried = bad, bad * towards_weaker, tried + 1
+            weakest = _LARGEST if mechanism.weaker == "larger" else _SMALLEST
+            # Some targets hold without noise (a large δ): that is quicker seen at once.
+            if not _SMALLEST < bad < _LARGEST or (tried == 3 and meets(weakest)):
                 raise ValueError(f"target {goal:g} is met by any amount of noise: ask for less")
     else:
         bad, good = at, at / towards_weaker

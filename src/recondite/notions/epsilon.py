@@ -21,6 +21,7 @@ class TightEpsilon(Notion):
     label = "ε, tight"
     promise = "Nobody can tell well whether one record took part, except with probability δ."
     target = "epsilon"
+    needs_delta = True
     figures = (
         Figure(
             "epsilon",
@@ -68,7 +69,7 @@ class RenyiEpsilon(Notion):
         """Of the pair."""
         return release.pair.renyi_epsilon(release.delta)[0]
 
-    def beside(self, value: float | None, release: Release) -> dict[str, Any]:
+    def beside(self, value: float | None, release: Release) -> Mapping[str, object]:
         """The order that gave it."""
         if value is None or not math.isfinite(value):
             return {"rdp_order": None}

@@ -3,24 +3,23 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
+import numpy as np
 from numpy.typing import ArrayLike
 
 from recondite.channels.base import Channel
 from recondite.mechanisms import MetricPrivacy, Neighbouring, UndefinedNotionError
 from recondite.notions.base import Release, Scope, Unsampled
-from recondite.notions.local import log_bayes_capacity, shift
-from recondite.notions.pairs import GaussianPair
+from recondite.notions.pairs import GaussianPair, log_bayes_capacity, shift
 
 __all__ = ["NoisyRecords"]
 
-_GAP = (
-    "speaks of two records that differ in their features only, in any way that pixels in [0, 1] "
-    "allow (replace-one)"
-)
+_GAP = "speaks of two records that differ in their features only, in any way that"
+_UNIT = "pixels in [0, 1] allow (replace-one)"
+_OPEN = "their numbers do, which have no known range (replace-one), and is infinite"
 _FOREIGN = "uses of another channel are counted too: no finite epsilon, capacity or rero is known"
 
 
@@ -34,7 +33,7 @@ class NoisyRecords(Release):
 
     Attributes:
       mechanism: The channel as fitted.
-      sides: The range of each feature.
+      sides: The range of each feature; infinite where none is known.
       uses: Noisy copies of one record with fresh noise.
       nats: What they tell of one record, by the ledger.
       delta: δ, for ε.
@@ -54,10 +53,10 @@ class NoisyRecords(Release):
     nats: float
     delta: float
     prior_success: float = 0.1
-    schedule: dict[str, Any] = field(default_factory=dict)
+    schedule: Mapping[str, object] = field(default_factory=dict)
     name: str = "channel"
-    given: dict[str, Any] = field(default_factory=dict)
-    further: dict[str, Any] = field(default_factory=dict)
+    given: Mapping[str, object] = field(default_factory=dict)
+    further: Mapping[str, object] = field(default_factory=dict)
     also: tuple[str, ...] = ()
     foreign: bool = False
     group_size: int = 1
@@ -102,7 +101,7 @@ class NoisyRecords(Release):
         """Not defined: nothing is sampled for a noisy copy."""
         raise UndefinedNotionError("only for mechanisms that noise gradients")
 
-    def described(self) -> dict[str, Any]:
+    def described(self) -> Mapping[str, object]:
         """Names and numbers, and what is further told."""
         return {
             "mechanism": self.name,
@@ -116,11 +115,15 @@ class NoisyRecords(Release):
         """Of the records, of the fit, and of the channel itself."""
         return (
             *self.also,
-            f"epsilon, capacity and rero: {_GAP}; labels are taken for public",
+            f"epsilon, capacity and rero: {_GAP} {self._range}; labels are taken for public",
             "the covariance the channel was fitted to is public",
             *self.mechanism.limits,
             *((_FOREIGN,) if self.foreign else ()),
         )
+
+    @property
+    def _range(self) -> str:
+        return _UNIT if np.isfinite(np.asarray(self.sides)).all() else _OPEN
 
     def __str__(self) -> str:
         return f"{self.name}, {self.uses} noisy copies of a record ({self.neighbouring.value})"

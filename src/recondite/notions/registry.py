@@ -13,9 +13,12 @@ from importlib.metadata import entry_points
 
 from recondite.notions.base import Figure, Notion
 from recondite.notions.epsilon import PureEpsilon, RenyiEpsilon, TightEpsilon
-from recondite.notions.leaks import BayesCapacity, MutualInformation
-from recondite.notions.metric import MetricGuarantee
-from recondite.notions.reconstruction import ReconstructionRobustness
+from recondite.notions.leakage import (
+    BayesCapacity,
+    MetricGuarantee,
+    MutualInformation,
+    ReconstructionRobustness,
+)
 
 __all__ = ["GROUP", "built_in", "figures", "notions", "target", "targets"]
 

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from recondite.accounting.schedules import Schedule
+from recondite.accounting.selection import RunCount, repeated
 from recondite.laws.pair import mixed_loss
 from recondite.mechanisms import Mechanism, MetricPrivacy, Neighbouring
 from recondite.notions.base import Release, Scope, Unsampled
-from recondite.notions.pairs import ComposedPair
+from recondite.notions.pairs import ChosenPair, ComposedPair
 
 __all__ = ["MechanismRun"]
 
@@ -29,6 +30,10 @@ class MechanismRun(Release):
     """A mechanism under a schedule. Fields as in :class:`Release`.
 
     Without a schedule it is one release, which has capacity, information and a metric guarantee.
+
+    Attributes:
+      chosen_from: How many such runs the released one is the best of: a fixed number, or the law
+        of a secret one. Notions of the pair count it; capacity and information are one run's.
     """
 
     mechanism: Mechanism
@@ -36,6 +41,7 @@ class MechanismRun(Release):
     delta: float = 0.0
     prior_success: float = 0.1
     group_size: int = 1
+    chosen_from: RunCount | int = 1
 
     def __post_init__(self) -> None:
         largest = None if self.schedule is None else self.schedule.largest_batch()
@@ -54,8 +60,11 @@ class MechanismRun(Release):
 
     @cached_property
     def pair(self) -> ComposedPair:
-        """The composition of every step."""
-        return ComposedPair(self._batches().composition(self.mechanism, self.group_size))
+        """The composition of every step; with a choice among runs, of all of them."""
+        one = self._batches().composition(self.mechanism, self.group_size)
+        if isinstance(self.chosen_from, int):
+            return ComposedPair(repeated(one, self.chosen_from))
+        return ChosenPair(one, self.chosen_from)
 
     def log_bayes_capacity(self, scope: Scope) -> float:
         """Of one release, or of the run.
@@ -96,7 +105,7 @@ class MechanismRun(Release):
             amplified=rate == 1.0 or (schedule.sampling == "poisson" and not self._per_record),
         )
 
-    def described(self) -> dict[str, Any]:
+    def described(self) -> Mapping[str, object]:
         """Names and numbers."""
         return {
             "mechanism": self.mechanism.name,
