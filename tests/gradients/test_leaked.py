@@ -4,6 +4,7 @@ import math
 
 import pytest
 import torch
+from torch import nn
 from torch.nn import functional
 from torch.utils.data import DataLoader, TensorDataset
 
@@ -153,5 +154,17 @@ def test_frozen_parameters_leak_nothing(digits):
 
 def test_wrong_shapes_are_one_line(digits):
     images, labels = digits
-    with pytest.raises(ValueError, match=r"images must be \(victims, batch, c, h, w\)"):
+    with pytest.raises(ValueError, match=r"images must be \(victims, batch, …\)"):
         leaked_gradients(network(), images, labels)
+
+
+def test_the_bare_gradient_of_a_model_with_batch_normalisation():
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Conv2d(1, 2, 3), nn.BatchNorm2d(2), nn.Flatten(), nn.Linear(8, 3))
+    images, labels = torch.rand(2, 3, 1, 4, 4), torch.randint(0, 3, (2, 3))
+    before = model[1].running_mean.clone()
+    bare = leaked_gradients(model, images, labels, rc.NoNoise(), clipping="none")
+    assert {name: len(value) for name, value in bare.items()} == dict.fromkeys(bare, 2)
+    assert torch.equal(model[1].running_mean, before)
+    with pytest.raises(ValueError, match="mixes the samples"):
+        leaked_gradients(model, images, labels, rc.Gaussian(1.0))

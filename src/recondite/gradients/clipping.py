@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import lru_cache
 
 import torch
 
@@ -139,7 +140,7 @@ class ClipLayers(Bound):
 
     def factors(self, squared: torch.Tensor) -> torch.Tensor:
         """min(1, C_l/‖g_l‖) in every layer."""
-        limits = torch.tensor(self.norms, device=squared.device, dtype=squared.dtype)
+        limits = _limits(self.norms, squared.device, squared.dtype)
         return limits / torch.maximum(squared.sqrt(), limits)
 
 
@@ -155,6 +156,12 @@ class Unbounded(Bound):
     def factors(self, squared: torch.Tensor) -> torch.Tensor:
         """One."""
         return torch.ones_like(squared)
+
+
+@lru_cache(maxsize=16)
+def _limits(norms: tuple[float, ...], device: torch.device, dtype: torch.dtype) -> torch.Tensor:
+    """Made once: a copy to a device at every step would have to wait for it."""
+    return torch.tensor(norms, device=device, dtype=dtype)
 
 
 def safe_factors(bound: Bound, squared: torch.Tensor, scale: float = 1.0) -> torch.Tensor:
@@ -176,7 +183,7 @@ def safe_factors(bound: Bound, squared: torch.Tensor, scale: float = 1.0) -> tor
         sizes = torch.linalg.vector_norm(factors * norms, dim=1, keepdim=True)
         apart = bound.layer_norms()
         if apart is not None:
-            limits = torch.tensor(apart, device=squared.device, dtype=squared.dtype)
+            limits = _limits(apart, squared.device, squared.dtype)
             sizes = factors * norms
         factors = factors * (limits / sizes).clamp(max=1.0).nan_to_num(nan=1.0)
     factors = (factors * scale).clamp(max=_MOST)

@@ -12,12 +12,21 @@ import torch
 from torch import Tensor, nn
 
 from recondite.gradients.clipping import Bound, safe_factors
-from recondite.gradients.collector import Collector
+from recondite.gradients.collector import Collector, sizes_of
+from recondite.gradients.layers import rules_for
 from recondite.gradients.layers.norms import above
 from recondite.mechanisms import Mechanism, Neighbouring, NoNoise, Setting, Units
-from recondite.mechanisms.releasing import draw
+from recondite.mechanisms.releasing import Late, draw
 
-__all__ = ["Handover", "Turn", "bound_rows", "setting_of", "units_of"]
+__all__ = [
+    "Handover",
+    "Turn",
+    "bound_rows",
+    "directions_sum",
+    "planned_setting",
+    "setting_of",
+    "units_of",
+]
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,9 +34,9 @@ class Turn:
     """One release as the attacker of the proof sees it, in units of one record's bound.
 
     Attributes:
-      total: The bounded sum of the whole batch, before noise. For each game the attacker knows
-        all of it but the target's own part.
-      release: What the mechanism made of it.
+      total: The bounded sum of the whole batch, before noise; of unit directions where noise is on
+        each record. For each game the attacker knows all of it but the target's own part.
+      release: What the mechanism made of it; where noise is on each record, the sum over records.
       records: Places, in the training set, of the records of the batch.
     """
 
@@ -43,6 +52,7 @@ class Handover:
       mechanism: Configured for the model.
       units: What its units are in the model's gradients.
       state: What a mechanism with memory remembers; None without.
+      late: What a GPU has not answered yet.
     """
 
     def __init__(
@@ -59,6 +69,7 @@ class Handover:
         self.units = units_of(collector, bound, batch_size)
         made = self.mechanism
         self.state = made.initial_state() if made.stateful else None
+        self.late = Late()
         self._collector, self._bound = collector, bound
 
     @property
@@ -76,7 +87,9 @@ class Handover:
         if self.mechanism.bounded:
             gradients = bound_rows(gradients, self._collector, self._bound)
         handed = self.units.of(gradients, reuse=True)
-        released: Tensor = draw(self.mechanism, handed, generator, self.state) * len(gradients)
+        released: Tensor = draw(self.mechanism, handed, generator, self.state, self.late) * len(
+            gradients
+        )
         return released
 
     def gradient(
@@ -92,10 +105,11 @@ class Handover:
           generator: Where noise comes from.
           observers: Get the sum and its release, both in units; not for noise on each record.
         """
+        self.late.check()
         if not self.per_record:
             handed = self.units.of(total, reuse=True)
             before = handed.clone() if observers else handed
-            total = draw(self.mechanism, handed, generator, self.state)
+            total = draw(self.mechanism, handed, generator, self.state, self.late)
             for observer in observers:
                 observer(before, total)
         released: Tensor = self.units.released(total, self.mechanism)
@@ -147,6 +161,27 @@ def setting_of(collector: Collector, bound: Bound, batch_size: int, max_batch_si
     )
 
 
+def planned_setting(
+    model: nn.Module, bound: Callable[[int], Bound], batch_size: int, max_batch_size: int
+) -> Setting:
+    """As :func:`setting_of`, of a model that nothing is attached to yet: for calibration.
+
+    Args:
+      model: The model, as it will be trained.
+      bound: Gives the bound on one record's gradient for so many layers.
+      batch_size: The expected number of records in a batch.
+      max_batch_size: The largest batch.
+    """
+    rules = rules_for(model)
+    apart = bound(len(rules)).layer_norms() is not None
+    return Setting(
+        tuple(tuple(p.shape) for p in model.parameters() if p.requires_grad),
+        max_batch_size=max_batch_size,
+        batch_size=batch_size,
+        layers=sizes_of(rules) if apart else None,
+    )
+
+
 def units_of(collector: Collector, bound: Bound, batch_size: int) -> Units:
     """The units of a run: one record's bound, and the divisor of its sums.
 
@@ -162,6 +197,14 @@ def units_of(collector: Collector, bound: Bound, batch_size: int) -> Units:
         batch_size,
         tuple(p.numel() for p in collector.parameters),
     )
+
+
+def directions_sum(rows: Tensor) -> Tensor:
+    """The sum of the rows' unit directions; a zero row has none."""
+    norms = torch.linalg.vector_norm(rows, dim=1, dtype=torch.float64)
+    factors = torch.where(norms > 0, 1.0 / norms, torch.zeros_like(norms))
+    out: Tensor = factors.to(rows.dtype) @ rows
+    return out
 
 
 def bound_rows(rows: Tensor, collector: Collector, bound: Bound) -> Tensor:
@@ -192,7 +235,6 @@ def _owners(collector: Collector) -> dict[nn.Parameter, int]:
     """The layer of every parameter, as a column of the norms."""
     return {
         parameter: column
-        for column, layer in enumerate(collector.rules)
-        for parameter in layer.parameters(recurse=False)
-        if parameter.requires_grad
+        for column, (layer, rule) in enumerate(collector.rules.items())
+        for parameter in rule.parameters(layer)
     }

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor, nn
 
 from recondite.gradients.clipping import Bound, bound_rule
 from recondite.gradients.collector import Collector
-from recondite.gradients.handover import Handover
-from recondite.mechanisms import Mechanism, Observed
+from recondite.gradients.handover import Handover, Turn, bound_rows, directions_sum
+from recondite.gradients.losses import usual_loss
+from recondite.mechanisms import Mechanism, NoNoise, Observed
+from recondite.mechanisms.releasing import draw
 from recondite.numerics.random import new_generator
 
-__all__ = ["configured_for", "leaked_gradients"]
+__all__ = ["Releases", "configured_for", "leaked_gradients"]
 
 
 def leaked_gradients(
@@ -32,27 +34,29 @@ def leaked_gradients(
 
     Args:
       model: The network before the step; it is not changed.
-      images: (victims, batch, c, h, w).
+      images: (victims, batch, …): records of any shape.
       labels: (victims, batch).
       mechanism: The defence; None for the bare gradient.
       clipping: How each record's gradient is bounded, as in training.
       max_grad_norm: The bound.
-      loss_fn: Averaged over the batch; cross-entropy by default.
+      loss_fn: Averaged over the batch; :func:`~recondite.gradients.losses.usual_loss` by default.
       seed: For a repeatable simulation.
 
     Returns:
       Parameter name to (victims, *parameter): for directional noise a unit direction, for Gaussian
       noise the noisy average, as an observer sees them.
     """
-    loss_fn = loss_fn or nn.functional.cross_entropy
-    if images.ndim != 5 or labels.shape[:2] != images.shape[:2]:
+    loss_fn = loss_fn or usual_loss
+    if images.ndim < 3 or labels.shape[:2] != images.shape[:2]:
         raise ValueError(
-            "images must be (victims, batch, c, h, w) and labels (victims, batch), got "
+            "images must be (victims, batch, …) and labels (victims, batch), got "
             f"{tuple(images.shape)} and {tuple(labels.shape)}"
         )
     if mechanism is None:
         return _bare(model, images, labels, loss_fn)
     own = copy.deepcopy(model).train()
+    if clipping == "none" and type(mechanism).perturb is NoNoise.perturb:
+        return _bare(own, images, labels, loss_fn)  # nothing is bounded: no record stands alone
     collector = Collector(own)
     bound = bound_rule(clipping, max_grad_norm, len(collector.rules))
     size = images.shape[1]
@@ -65,6 +69,56 @@ def leaked_gradients(
             handover = Handover(mechanism, collector, bound, size, size)
             flat.append(_released(collector, bound, handover, generator))
     return _by_name(model, torch.stack(flat))
+
+
+class Releases:
+    """Releases of batches of one model, in units, as the attacker of a proof sees them.
+
+    Attributes:
+      mechanism: Configured for batches of this size.
+      units: What its units are in the model's gradients.
+      bound: How each record's gradient is bounded.
+    """
+
+    def __init__(
+        self,
+        model: nn.Module,
+        mechanism: Mechanism,
+        *,
+        batch_size: int,
+        clipping: str = "flat",
+        max_grad_norm: float = 1.0,
+        seed: int | None = None,
+    ) -> None:
+        """Takes a copy of the model; arguments as for :func:`leaked_gradients`."""
+        self._model = copy.deepcopy(model).train()
+        self._collector = Collector(self._model)
+        self.bound = bound_rule(clipping, max_grad_norm, len(self._collector.rules))
+        self._handover = Handover(mechanism, self._collector, self.bound, batch_size, batch_size)
+        self.mechanism, self.units = self._handover.mechanism, self._handover.units
+        self._generator = new_generator(self._collector.parameters[0], seed)
+
+    def rows(self, images: Tensor, labels: Tensor) -> Tensor:
+        """Every record's gradient as its stage has it: bounded and in units, or bare."""
+        with torch.enable_grad():
+            loss = usual_loss(self._model(images), labels)
+            torch.autograd.backward(loss)
+        with torch.no_grad():
+            made = self._collector.per_sample(len(images), mean=True)
+            if self._handover.per_record:
+                return made.clone()
+            bounded: Tensor = self.units.of(bound_rows(made, self._collector, self.bound))
+            return bounded.clone()
+
+    def turn(self, rows: Tensor, records: Sequence[int]) -> Turn:
+        """A release of a batch of such rows, whose records stand at these places."""
+        with torch.no_grad():
+            if self._handover.per_record:
+                before = directions_sum(rows)
+                return Turn(before, self._handover.rows(rows.clone(), self._generator), records)
+            total = rows.sum(0)
+            release = draw(self.mechanism, total, self._generator, self._handover.state)
+            return Turn(total, release, records)
 
 
 def configured_for(

@@ -71,16 +71,35 @@ class Entry:
 
 
 class Tape:
-    """Entries of the passes since the last step."""
+    """Entries of the passes since the last step.
+
+    Attributes:
+      entries: Calls, in order.
+      recording: Whether calls are written at all.
+      rows: Records in the batch of the outermost call; None where nobody said.
+      owners: The layer to which calls of a layer count that shares its weights.
+      calls: Of the outermost modules, until the first step was checked.
+      probe: Where inputs go while the watch compares them.
+    """
 
     def __init__(self) -> None:
         self.entries: list[Entry] = []
         self.recording = True
+        self.rows: int | None = None
+        self.owners: dict[nn.Module, nn.Module] = {}
+        self.calls: list[Any] = []
         self.probe: list[tuple[nn.Module, torch.Tensor]] | None = None
 
     def clear(self) -> None:
         """Forgets everything recorded."""
-        self.entries = []
+        self.entries, self.calls = [], []
+
+    def for_each_record(self, x: torch.Tensor) -> torch.Tensor:
+        """An input that a layer sees once for the whole batch (positions), once a record."""
+        once = self.rows is not None and self.rows > 1 and x.dim() > 1 and len(x) == 1
+        # Whoever asked for one row of output broadcasts it: the first step's check would tell.
+        seen = self.probe is not None or (self.recording and torch.is_grad_enabled())
+        return x.expand(self.rows, *x.shape[1:]) if once and seen else x  # type: ignore[arg-type]
 
     def begin(self, layer: nn.Module, x: torch.Tensor) -> Entry | None:
         """A new entry, if the call is part of training; None where it is not."""
@@ -97,7 +116,8 @@ class Tape:
         out: dict[nn.Module, list[Entry]] = {}
         for entry in self.entries:
             if entry.backprop is not None:
-                out.setdefault(entry.layer, []).append(entry)
+                layer = self.owners.get(entry.layer, entry.layer)
+                out.setdefault(layer, []).append(entry)
         return out
 
 
@@ -162,6 +182,7 @@ def record(
     weight = next(p for p in layer.parameters(recurse=False) if p.requires_grad)
 
     def forward(x: torch.Tensor) -> torch.Tensor:
+        x = tape.for_each_record(x)
         if before is not None:
             x = before(x)
         entry = tape.begin(layer, x)
@@ -189,6 +210,7 @@ def record_detached(tape: Tape, layer: nn.Module) -> Callable[[torch.Tensor], to
             places.update(own)
 
     def forward(x: torch.Tensor) -> torch.Tensor:
+        x = tape.for_each_record(x)
         entry = tape.begin(layer, x)
         if entry is None:
             return run(x)

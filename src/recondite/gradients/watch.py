@@ -14,7 +14,7 @@ on the values, or that begins later; data stored elsewhere than in buffers.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -22,6 +22,7 @@ import torch
 from torch import nn
 from torch.nn.utils.parametrizations import _SpectralNorm
 
+from recondite.gradients.first_step import FirstStep, cut
 from recondite.gradients.forwards import RecordedForward, WatchedForward
 from recondite.gradients.tape import Tape
 
@@ -34,8 +35,9 @@ _SAME, _SAME_HALF = 1e-3, 5e-2
 class Watch:
     """Hooks on a model and its parts; the outermost one that is called is looked at."""
 
-    def __init__(self, model: nn.Module, layers: dict[nn.Module, Any], tape: Tape) -> None:
+    def __init__(self, model: nn.Module, layers: Collection[nn.Module], tape: Tape) -> None:
         self._tape = tape
+        self.first_step = FirstStep({p: name for name, p in model.named_parameters()}, tape)
         self._names = {layer: name or "model" for name, layer in model.named_modules()}
         self._depth = 0
         self._checked: set[nn.Module] = set()
@@ -61,8 +63,11 @@ class Watch:
     def _around(self, module: nn.Module, run: Any) -> WatchedForward:
         def forward(*args: Any, **kwargs: Any) -> Any:
             try:
-                self._enter(module, args, kwargs)
-                return run(*args, **kwargs)
+                watched = self._enter(module, args, kwargs)
+                out = run(*args, **kwargs)
+                if watched:
+                    self.first_step.leave(module, out)
+                return out
             finally:
                 self._leave(module)
 
@@ -85,24 +90,30 @@ class Watch:
         """Begins anew after a pass that was interrupted."""
         self._depth, self._before = 0, []
 
-    def _enter(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def _enter(self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+        """Whether the call is the outermost one of a pass of the training."""
         self._depth += 1
         if self._depth > 1 or not self._training(module):
-            return
+            return False
         first = module not in self._checked
+        rows = next((len(t) for t in _tensors((args, kwargs)) if t.dim()), 0)
+        self._tape.rows = rows or None
         if first:
-            rows = next((len(t) for t in _tensors((args, kwargs)) if t.dim()), 0)
-            if rows != 1:  # one record tells nothing: the next batch will
-                self._checked.add(module)
             if rows > 1 and self._rows:
                 self._check_rows(module, args, kwargs, rows)
+            if rows != 1:  # one record tells nothing: the next batch will; nor does a refused one
+                self._checked.add(module)
         self._before = [(name, t, t._version) for name, t in _state(module)]
         self._values = {n: t.clone() for n, t in module.named_buffers()} if first else None
+        if self._rows:
+            self.first_step.enter(module, args, kwargs, rows)
+        return self._rows
 
     def _leave(self, module: nn.Module) -> None:
         self._depth = max(0, self._depth - 1)
         if self._depth > 0:
             return
+        self._tape.rows = None
         before, self._before = self._before, []
         values, self._values = self._values, None
         now = dict(_state(module))
@@ -123,13 +134,14 @@ class Watch:
         return any(layer.training for layer in self._inside[module])
 
     def _check_rows(
-        self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], rows: int
+        self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], rows: int
     ) -> None:
         with self._aside(module):
-            together = self._run(module, args, kwargs)
+            together = self._run(module, args, kwargs, rows)
             for row in (0, rows - 1):
                 try:
-                    alone = self._run(module, _row(args, row, rows), _row(kwargs, row, rows))
+                    one = cut(args, row, rows), cut(kwargs, row, rows)
+                    alone = self._run(module, *one, 1)
                 except Exception as error:
                     raise ValueError(
                         f"{self._names[module]} does not run on one record alone "
@@ -140,10 +152,10 @@ class Watch:
                 self._compare(together, alone, row, rows)
 
     def _run(
-        self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+        self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], rows: int
     ) -> list[tuple[nn.Module, torch.Tensor]]:
         found: list[tuple[nn.Module, torch.Tensor]] = []
-        self._tape.probe = found
+        self._tape.probe, self._tape.rows = found, rows
         with torch.random.fork_rng(_devices(module)):
             module(*args, **kwargs)
         return found
@@ -180,6 +192,7 @@ class Watch:
         """Evaluation mode without dropout and without a trace."""
         modes = [(part, part.training) for part in module.modules()]
         recording, self._tape.recording = self._tape.recording, False
+        rows = self._tape.rows
         for part, _ in modes:
             part.training = False
         try:
@@ -187,7 +200,7 @@ class Watch:
         finally:
             for part, training in modes:
                 part.training = training
-            self._tape.recording, self._tape.probe = recording, None
+            self._tape.recording, self._tape.probe, self._tape.rows = recording, None, rows
 
 
 def _state(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
@@ -206,18 +219,6 @@ def _tensors(values: Any) -> Iterator[torch.Tensor]:
         yield from (t for value in values.values() for t in _tensors(value))
     elif isinstance(values, list | tuple):
         yield from (t for value in values for t in _tensors(value))
-
-
-def _row(values: Any, row: int, rows: int) -> Any:
-    """The same arguments with one record: every tensor with as many rows as the batch is cut."""
-    if isinstance(values, torch.Tensor):
-        return values[row : row + 1] if values.dim() and len(values) == rows else values
-    if isinstance(values, dict):
-        return {key: _row(value, row, rows) for key, value in values.items()}
-    if isinstance(values, list | tuple):
-        cut = [_row(value, row, rows) for value in values]
-        return type(values)(*cut) if hasattr(values, "_fields") else type(values)(cut)
-    return values
 
 
 def _close(one: torch.Tensor, other: torch.Tensor) -> bool:

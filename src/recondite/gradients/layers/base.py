@@ -1,16 +1,17 @@
-"""What the engine asks of a kind of layer."""
+"""What the engine asks of a kind of layer; any other layer goes through Opacus's grad samplers."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import Any
 
 import torch
 from torch import nn
 
 from recondite.gradients.layers import norms
-from recondite.gradients.tape import Entry, Tape
+from recondite.gradients.tape import Entry, Tape, record_detached, wide
 
-__all__ = ["CHUNK", "Grads", "LayerRule"]
+__all__ = ["CHUNK", "GenericRule", "Grads", "LayerRule", "samplers"]
 
 Grads = dict[nn.Parameter, torch.Tensor]
 
@@ -26,7 +27,24 @@ class LayerRule(ABC):
 
     Guarantee: a squared norm is at least that of the gradient that ``weighted_sum`` adds for the
     sample, rounding of both included.
+
+    Attributes:
+      slow: Whether it forms every record's gradient where an ordinary pass would not.
+      redraws: Whether random numbers (dropout) are others than in an ordinary pass.
+      cost: What it takes, for the list of layers.
     """
+
+    slow = False
+    redraws = False
+    cost = "about an ordinary backward pass"
+
+    def parameters(self, layer: nn.Module) -> list[nn.Parameter]:
+        """The trained parameters that it answers for: one column of the norms."""
+        return [p for p in layer.parameters(recurse=False) if p.requires_grad]
+
+    def members(self, layer: nn.Module) -> list[nn.Module]:
+        """The modules that it records."""
+        return [layer]
 
     @abstractmethod
     def attach(self, tape: Tape, layer: nn.Module) -> None:
@@ -85,6 +103,23 @@ class LayerRule(ABC):
         for parameter, gradient in self.per_sample(entry).items():
             places[parameter].copy_(gradient)
 
+    def inner(self, entry: Entry, vectors: Grads) -> torch.Tensor:
+        """⟨gradient of sample i, vector k⟩, samples by vectors; vectors on the first axis."""
+        gradients = self.per_sample(entry) if entry.gradients is None else entry.gradients
+        parts = [
+            gradients[p].reshape(len(gradients[p]), -1) @ vectors[p].reshape(len(vectors[p]), -1).mT
+            for p in gradients
+        ]
+        return torch.stack(parts).sum(0)
+
+    def cross(self, entry: Entry, some: torch.Tensor) -> torch.Tensor:
+        """⟨gradient of sample i, gradient of sample j⟩, some samples by all."""
+        made = entry.gradients
+        own = (
+            self.per_sample(entry.rows(some)) if made is None else {p: made[p][some] for p in made}
+        )
+        return self.inner(entry, own).mT
+
     def detach(self, layer: nn.Module) -> None:
         """Gives the layer its own forward function back."""
         layer.__dict__.pop("forward", None)
@@ -99,7 +134,7 @@ def trainable(layer: nn.Module, name: str) -> nn.Parameter | None:
 def quick_sizes(gradients: Grads) -> torch.Tensor:
     """Squared norms of whole gradients; NaN where only ``settle`` can tell."""
     # A parameter whose part is zero (or too small to be told) makes all of the sample's unknown.
-    return torch.stack([norms.quick(g) for g in gradients.values()]).sum(0)
+    return torch.stack([norms.sizes(g) for g in gradients.values()]).sum(0)
 
 
 def _sizes(gradients: Grads) -> torch.Tensor:
@@ -114,3 +149,48 @@ def _chunk(entry: Entry) -> int:
     """Samples whose gradients are formed at a time."""
     own = sum(p.numel() for p in entry.layer.parameters(recurse=False) if p.requires_grad)
     return max(1, CHUNK // max(1, own))
+
+
+def samplers() -> dict[type[nn.Module], Any]:
+    """Opacus' functions from (layer, activations, backprops) to per-sample gradients."""
+    try:
+        from opacus.grad_sample import GradSampleModule
+    except ImportError as error:
+        raise ImportError("this layer needs Opacus: pip install 'recondite[train]'") from error
+    found: dict[type[nn.Module], Any] = GradSampleModule.GRAD_SAMPLERS
+    return found
+
+
+class GenericRule(LayerRule):
+    """Per-sample gradients of small layers (normalisation, embeddings), materialised."""
+
+    cost = "one gradient a record in memory"
+
+    def attach(self, tape: Tape, layer: nn.Module) -> None:
+        """Runs the layer through the tape, out of autograd's sight."""
+        layer.forward = record_detached(tape, layer)
+
+    def squared_norms(self, entry: Entry) -> torch.Tensor:
+        """From the gradients themselves."""
+        entry.gradients = self.per_sample(entry)
+        return quick_sizes(entry.gradients)
+
+    def product(self, entry: Entry, weights: torch.Tensor) -> Grads:
+        """From the gradients themselves."""
+        return {
+            parameter: torch.tensordot(weights, grad, dims=1)
+            for parameter, grad in self.per_sample(entry).items()
+        }
+
+    def per_sample(self, entry: Entry) -> Grads:
+        """Opacus' formula for this kind of layer."""
+        assert entry.backprop is not None
+        activation = entry.activation
+        if activation.is_floating_point():
+            activation = wide(activation)
+        sampler = samplers()[type(entry.layer)]
+        found = sampler(entry.layer, [activation], wide(entry.backprop))
+        if isinstance(entry.layer, nn.Embedding) and entry.layer.padding_idx is not None:
+            for gradient in found.values():  # the row of the padding is not trained
+                gradient[:, entry.layer.padding_idx] = 0.0
+        return {p: g for p, g in found.items() if p.requires_grad}

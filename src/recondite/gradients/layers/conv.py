@@ -111,8 +111,14 @@ def _patches(conv: Any, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor,
 
 
 def _gradients(conv: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
-    """Every sample's weight gradient: the samples side by side as groups of one convolution."""
+    """Every sample's weight gradient: the samples side by side as groups of one convolution.
+
+    A GPU would run a kernel for every sample: there they are one product of patches.
+    """
     size = len(a)
+    if a.is_cuda:
+        windows, grads = _patches(conv, a, b)
+        return (grads @ windows.mT).reshape(size, *conv.weight.shape)
     side_by_side = a.reshape(1, -1, *a.shape[2:]), b.reshape(1, -1, *b.shape[2:])
     weight = conv.weight.detach().to(b.dtype)
     weights = weight.expand(size, *weight.shape).reshape(-1, *weight.shape[1:])

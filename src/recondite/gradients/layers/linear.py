@@ -38,8 +38,8 @@ class LinearRule(LayerRule):
         layer = entry.layer
         weight, bias = trainable(layer, "weight"), trainable(layer, "bias")
         if a.dim() == 2:
-            size = norms.quick(b)
-            factor: Any = norms.quick(a) if weight is not None else 0.0
+            size = norms.sizes(b)
+            factor: Any = norms.sizes(a) if weight is not None else 0.0
             out: torch.Tensor = size * (factor + (1.0 if bias is not None else 0.0))
             return out
         if weight is None or a.shape[1] ** 2 > a.shape[2] * b.shape[2]:
@@ -73,6 +73,28 @@ class LinearRule(LayerRule):
             out[weight] = b.mT @ a
         if bias is not None:
             out[bias] = b.sum(1)
+        return out
+
+    def inner(self, entry: Entry, vectors: Grads) -> torch.Tensor:
+        """bᵀVa, without the gradients."""
+        a, b = _flat(entry)
+        if entry.gradients is not None or a.dim() != 2:
+            return super().inner(entry, vectors)
+        weight, bias = trainable(entry.layer, "weight"), trainable(entry.layer, "bias")
+        total = b.new_zeros(len(b), len(next(iter(vectors.values()))))
+        if weight is not None:
+            columns = [((b @ vector) * a).sum(1) for vector in vectors[weight]]
+            total = torch.stack(columns, 1)
+        return total if bias is None else total + b @ vectors[bias].mT
+
+    def cross(self, entry: Entry, some: torch.Tensor) -> torch.Tensor:
+        """⟨a, a'⟩⟨b, b'⟩."""
+        a, b = _flat(entry)
+        if entry.gradients is not None or a.dim() != 2:
+            return super().cross(entry, some)
+        weight, bias = trainable(entry.layer, "weight"), trainable(entry.layer, "bias")
+        alike: Any = a[some] @ a.mT if weight is not None else 0.0
+        out: torch.Tensor = (b[some] @ b.mT) * (alike + (1.0 if bias is not None else 0.0))
         return out
 
     def write_per_sample(self, entry: Entry, places: Grads) -> None:

@@ -6,15 +6,22 @@ on their rounding added (Higham, *Accuracy and Stability of Numerical Algorithms
 inner product of k terms is off by at most k·u times that of the absolute values, in any order of
 summation). Where the bound is not small against the norm, or numbers leave the range in which it
 holds, the answer is NaN: the caller measures those samples' gradients.
+
+On a GPU nobody can look at an answer without waiting for it. Within :func:`unseen` there is no NaN
+for a finite gradient: squares are added in double precision, which holds them at any scale, and a
+bound that is not small is taken as it is. Such a sample is clipped more than need be, never less.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import torch
+
+from recondite.numerics.device_noise import fused, row_squares
 
 __all__ = [
     "SLACK",
@@ -24,6 +31,8 @@ __all__ = [
     "gram",
     "measured",
     "quick",
+    "sizes",
+    "unseen",
     "with_errors",
 ]
 
@@ -36,6 +45,8 @@ _MORE = {torch.float32: 8, torch.float64: 32}
 _LEAST, _MOST = 2.0**-40, 2.0**60
 # Below this much of a squared norm a bound on its error is added to it; above, it is measured.
 SLACK = 0.02
+# Numbers whose squares are as quick to add in double precision.
+_FEW = 1 << 17
 # Half the distance from 1 to the next number, and the smallest number with all its digits.
 UNIT = {torch.float32: 2.0**-24, torch.float64: 2.0**-53}
 _TINY = {torch.float32: 2.0**-126, torch.float64: 2.0**-1022}
@@ -48,7 +59,9 @@ def quick(values: torch.Tensor) -> torch.Tensor:
     >>> 25.0 <= float(squared[0]) < 25.001, squared[1:].isnan().all().item()
     (True, True)
     """
-    flat = values.flatten(1)
+    if _unseen[-1]:
+        return measured(values)
+    flat = values.reshape(len(values), -1)
     whole = flat.shape[1] // _BLOCK * _BLOCK
     parts = []
     if whole:
@@ -63,10 +76,20 @@ def quick(values: torch.Tensor) -> torch.Tensor:
     return squared.masked_fill_(~known, torch.nan)
 
 
+def sizes(values: torch.Tensor) -> torch.Tensor:
+    """As ``quick``; without NaN for finite numbers where there are so few that all is overhead."""
+    return measured(values) if values.numel() <= _FEW else quick(values)
+
+
 def measured(values: torch.Tensor) -> torch.Tensor:
     """Upper bounds on the squared norms of rows, in double precision, at any scale of theirs."""
-    flat = values.flatten(1)
-    return flat.double().square().sum(1).mul_(above(values.dtype, 0, flat.shape[1]))
+    flat = values.reshape(len(values), -1)
+    squared: torch.Tensor
+    if flat.dtype == torch.float32 and fused(flat, None):
+        squared = row_squares(flat)  # one kernel, and no copy
+    else:  # the root and its square are two of the many roundings that are allowed for
+        squared = torch.linalg.vector_norm(flat, dim=1, dtype=torch.float64).square_()
+    return squared.mul_(above(values.dtype, 0, flat.shape[1]))
 
 
 def above(dtype: torch.dtype, terms: int, sums: int) -> float:
@@ -98,10 +121,12 @@ def with_errors(
       lost: What ``squared`` may have lost where products fell below the smallest numbers.
 
     Returns:
-      The bounds; NaN where they are more than ``SLACK`` above ``squared``.
+      The bounds; NaN where they are more than ``SLACK`` above ``squared``, unless ``unseen``.
     """
     raised = squared + 1.1 * lengths[0] * unit * sizes.square() + lost
     upper = (raised.clamp(min=0.0).sqrt() + 1.1 * lengths[1] * unit * sizes).square()
+    if _unseen[-1]:
+        return upper
     known = (upper <= (1.0 + SLACK) * squared) & (upper >= _LEAST**2) & (upper <= _MOST**2)
     return upper.masked_fill(~known, torch.nan)
 
@@ -130,30 +155,51 @@ def gram(a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     return with_errors(squared, sizes, (sum(inner) + summed + 2, steps + 2), unit, lost)
 
 
-_SETTINGS = ("cuda.matmul", "cudnn.conv", "mkldnn.matmul", "mkldnn.conv")
+_unseen = [False]
 
 
 @contextmanager
-def full_precision() -> Iterator[None]:
+def unseen() -> Iterator[None]:
+    """Norms that nobody will look at before they are used."""
+    _unseen.append(True)
+    try:
+        yield
+    finally:
+        _unseen.pop()
+
+
+@lru_cache
+def _settings() -> tuple[tuple[Any, str, Any], ...]:
+    """Where torch says how products are computed: the place, its attribute, and exactly."""
+    found = []
+    for name in ("cuda.matmul", "cudnn.conv", "mkldnn.matmul", "mkldnn.conv"):
+        place: Any = torch.backends
+        for part in name.split("."):
+            place = getattr(place, part, None)
+        attribute, exact = "fp32_precision", "ieee"
+        if not hasattr(place, attribute):  # torch before 2.9
+            attribute, exact = "allow_tf32", False  # type: ignore[assignment]
+            place = torch.backends.cudnn if name == "cudnn.conv" else place
+        if place is not None and hasattr(place, attribute):
+            found.append((place, attribute, exact))
+    return tuple(found)
+
+
+class full_precision:  # noqa: N801 (it is used as a function)
     """Products of single-precision numbers without TensorFloat-32 or bfloat16 in between.
 
     The bounds on rounding above are those of single precision. Gradients that are measured need no
     such care: what is measured is what is summed.
     """
-    with ExitStack() as stack:
-        for name in _SETTINGS:
-            place: Any = torch.backends
-            for part in name.split("."):
-                place = getattr(place, part, None)
-            attribute = "fp32_precision"
-            exact: Any = "ieee"
-            if not hasattr(place, attribute):  # torch before 2.9
-                attribute, exact = "allow_tf32", False
-                place = torch.backends.cudnn if name == "cudnn.conv" else place
-            if place is None or not hasattr(place, attribute):
-                continue
+
+    def __enter__(self) -> None:
+        self._before = []
+        for place, attribute, exact in _settings():
             before = getattr(place, attribute)
             if before != exact:
                 setattr(place, attribute, exact)
-                stack.callback(setattr, place, attribute, before)
-        yield
+                self._before.append((place, attribute, before))
+
+    def __exit__(self, *error: object) -> None:
+        for place, attribute, before in reversed(self._before):
+            setattr(place, attribute, before)
