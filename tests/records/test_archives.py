@@ -8,8 +8,8 @@ import zipfile
 
 import pytest
 
-from recondite.records import archives, available, load
-from recondite.records.archives import extract
+from recondite.records import available, files, load
+from recondite.records.files import extract
 
 
 def _tar(path, members, mode="w:gz"):
@@ -91,7 +91,7 @@ def test_links_in_zip_files_are_refused(directory):
 
 @pytest.mark.parametrize("make", [_tar, _zip])
 def test_an_archive_that_unpacks_to_too_much_is_refused(directory, monkeypatch, make):
-    monkeypatch.setattr(archives, "LIMIT", 10)
+    monkeypatch.setattr(files, "LIMIT", 10)
     path = make(directory / "archive", {"a": b"123456", "b": b"123456"})
     with pytest.raises(ValueError, match="'b' takes it above 10 bytes"):
         extract(path, directory / "folder")

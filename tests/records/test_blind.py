@@ -11,7 +11,7 @@ import torch
 from recondite.metrics import gains
 from recondite.records import ImageSet, load
 from recondite.records.blind import duplicates
-from recondite.records.png import png
+from recondite.records.image_files import png
 
 
 def images(count, seed=0, classes=2, **options):

@@ -91,9 +91,9 @@ def test_available_says_what_is_wrong_with_what_is_here(directory, mnist_files):
 
 
 def test_packages_that_are_not_installed(monkeypatch, directory):
-    from recondite.records import bundled
+    from recondite.records import digits
 
-    monkeypatch.setattr(bundled, "find_spec", lambda name: None)
+    monkeypatch.setattr(digits, "find_spec", lambda name: None)
     row = next(entry for entry in available(directory) if entry.name == "digits")
     assert not row.found
     assert row.remedy == "pip install scikit-learn"

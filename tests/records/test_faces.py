@@ -57,7 +57,7 @@ def test_faces_of_their_own_size_must_agree(faces, picture):
 
 
 def _chosen(directory, monkeypatch, split, seed):
-    from recondite.records import lfw
+    from recondite.records import faces as module
 
     seen = []
 
@@ -65,7 +65,7 @@ def _chosen(directory, monkeypatch, split, seed):
         seen.extend(path.name for path in paths)
         return np.zeros((len(paths), 3, 2, 2), np.uint8)
 
-    monkeypatch.setattr(lfw, "read_pictures", remember)
+    monkeypatch.setattr(module, "read_pictures", remember)
     load("lfw", split, directory=directory, verify=False, seed=seed)
     return seen
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from recondite.records import load
-from recondite.records.idx import CLOTHES, read_idx
+from recondite.records.digits import CLOTHES, read_idx
 
 
 @pytest.mark.parametrize("compressed", [True, False])

@@ -191,7 +191,7 @@ def test_from_dataset():
         ([], "no records"),
         ([torch.zeros(1, 2, 2)], r"\(image, label\) pairs"),
         ([(torch.zeros(5), 0)], r"images \(c, h, w\), got \(5,\)"),
-        ([("a cat", 0)], "tensors or arrays"),
+        ([("a cat", 0)], "tensors, arrays or of PIL"),
         ([(torch.zeros(1, 2, 2), "cat")], "labels, got 'cat'"),
         ([(torch.zeros(1, 2, 2), 0), (torch.zeros(1, 3, 3), 1)], "equal shape"),
         ([(torch.full((1, 2, 2), 255.0), 0)], r"lie in \[0, 1\]"),

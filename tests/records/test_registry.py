@@ -90,7 +90,7 @@ def test_a_broken_kind_takes_nothing_away(site, code, message):
     site(code)
     with pytest.warns(UserWarning, match=message):
         found = kinds()
-    assert list(found) == ["images", "tables", "image-folders", "functions"]
+    assert list(found) == ["images", "texts", "tables", "image-folders", "functions"]
 
 
 def test_a_kind_that_stumbles_over_a_name_is_passed_over(site):
@@ -117,7 +117,7 @@ def test_the_command_lists_kinds_and_imports_no_torch(site, tmp_path):
         assert "letters 0.1" in done.stdout
     listed = json.loads(done.stdout)["kinds"]
     assert listed[-1] == {"name": "letters", "takes": None, "package": "letters 0.1"}
-    assert listed[1]["takes"] == "a table FILE.csv#TARGET (or .parquet)"
+    assert listed[2]["takes"] == "a table FILE.csv#TARGET (or .parquet)"
 
 
 def test_a_function_may_return_records_of_any_kind(tmp_path, monkeypatch):

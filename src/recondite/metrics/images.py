@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from scipy.optimize import linear_sum_assignment
@@ -38,7 +37,7 @@ class Scores:
     data_range: float
     window: int
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, float]:
         """Means, medians and the worst case: the image an attacker rebuilt best."""
         return {
             "images": len(self.mse),

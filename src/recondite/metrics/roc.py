@@ -24,7 +24,6 @@ __all__ = [
     "auc_interval",
     "auc_standard_error",
     "bootstrap",
-    "null_standard_error",
     "roc",
     "tpr_at",
     "tpr_interval",
@@ -156,13 +155,6 @@ def auc_standard_error(members: ArrayLike, nonmembers: ArrayLike) -> float:
     spread = np.var(beaten[table.member_bins], ddof=1) / ours
     spread += np.var(beats[table.nonmember_bins], ddof=1) / others
     return float(np.sqrt(spread))
-
-
-def null_standard_error(members: int, nonmembers: int) -> float:
-    """Standard error of the area when both sets have the same continuous law (area 0.5)."""
-    ours = _validate.at_least("members", members, 1)
-    others = _validate.at_least("nonmembers", nonmembers, 1)
-    return float(np.sqrt((ours + others + 1) / (12 * ours * others)))
 
 
 def tpr_at(members: ArrayLike, nonmembers: ArrayLike, fpr: float) -> float:

@@ -1,8 +1,7 @@
 """The networks of the papers by name, and a person's own; weights as safetensors only."""
 
-from recondite.models.parameters import count_parameters
 from recondite.models.registry import NETWORKS, Network, build, names, resolve
-from recondite.models.weights import load_weights, save_weights
+from recondite.models.weights import count_parameters, load_weights, save_weights
 
 __all__ = [
     "NETWORKS",

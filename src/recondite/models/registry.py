@@ -1,4 +1,4 @@
-"""Networks by name, and a person's own by ``package.module:function``."""
+"""Networks by name, Transformers from a folder, a person's own by ``package.module:function``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import copy
 import difflib
 import inspect
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,18 +14,17 @@ import torch
 from torch import nn
 
 from recondite._validate import at_least, choice
-from recondite.models.deep import alexnet, resnet10, vgg16
-from recondite.models.lenet import lenet, lenet_dlg
-from recondite.models.mlp import mlp, mlp2
-from recondite.models.norms import NORMS
-from recondite.models.parameters import seeded
-from recondite.models.weights import load_weights
-from recondite.records.user_code import accepted, is_dotted, load_object
+from recondite.models.networks import NORMS, alexnet, lenet, lenet_dlg, mlp, mlp2, resnet10, vgg16
+from recondite.models.pretrained import is_folder, pretrained
+from recondite.models.table_networks import table_embedding, table_mlp
+from recondite.models.weights import load_weights, seeded
+from recondite.records.user_code import accepted, check_complete, is_dotted, load_object
 
 __all__ = ["NETWORKS", "Network", "build", "names", "resolve"]
 
 _BISWAS = "Biswas et al., Comparing privacy notions … (2025)"
 _FAUSTINI = "Faustini et al., Applying directional noise to deep learning (2023)"
+_VERO = "Vero et al., TabLeak: tabular data leakage in federated learning (2023)"
 _TAN = "Tan et al., Defending against data reconstruction attacks in federated learning (2024)"
 
 
@@ -39,6 +38,7 @@ class Network:
       paper: Who uses it.
       assumptions: What that paper does not say, and what was chosen.
       least: The smallest side of an image it takes.
+      flat: Whether it takes records of any shape, rows of a table too; images only where not.
     """
 
     name: str
@@ -46,6 +46,7 @@ class Network:
     paper: str
     assumptions: tuple[str, ...] = ()
     least: int = 1
+    flat: bool = False
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -57,12 +58,21 @@ class Network:
 _RELU = "ReLU and max pooling, where the original has scaled tanh and trained averages"
 _NO_DROPOUT = "no dropout"
 _ALL = (
-    Network("mlp", mlp, _BISWAS),
+    Network("mlp", mlp, _BISWAS, flat=True),
     Network(
         "mlp2",
         mlp2,
         _FAUSTINI,
         ("two linear layers", "1,024 hidden units (option hidden)", "ReLU, with biases"),
+        flat=True,
+    ),
+    Network("table-mlp", table_mlp, _VERO, ("100 hidden units twice (option hidden)",), flat=True),
+    Network(
+        "table-embedding",
+        table_embedding,
+        "this system",
+        ("half as many numbers as categories, 16 at most",),
+        flat=True,
     ),
     Network("lenet", lenet, f"{_FAUSTINI}; {_TAN}", (_RELU,), least=16),
     Network("lenet-dlg", lenet_dlg, "Zhu et al., Deep leakage from gradients (2019)"),
@@ -96,11 +106,26 @@ def names() -> tuple[str, ...]:
     return tuple(NETWORKS)
 
 
-def _shape(shape: Sequence[int]) -> tuple[int, int, int]:
+def _shape(shape: Sequence[int]) -> tuple[int, ...]:
     sides = tuple(at_least("shape", side, 1) for side in shape)
+    if not sides:
+        raise ValueError("shape must have at least one number")
+    return sides
+
+
+def _check_image(network: Network, sides: tuple[int, ...]) -> None:
+    """Refuses what a convolutional network has no use for."""
     if len(sides) != 3:
-        raise ValueError(f"shape must have 3 numbers (channels, height, width), got {shape!r}")
-    return sides[0], sides[1], sides[2]
+        flat = ", ".join(each.name for each in _ALL if each.flat)
+        raise ValueError(
+            f"model {network.name} takes images: shape must have 3 numbers (channels, height, "
+            f"width), got {sides}; {flat} and your own take any"
+        )
+    if min(sides[1:]) < network.least:
+        raise ValueError(
+            f"{network.name} needs images of at least {network.least}×{network.least}, got "
+            f"{sides[1]}×{sides[2]}: resize them (resize{max(32, network.least)})"
+        )
 
 
 def build(
@@ -118,6 +143,7 @@ def build(
     | --- | --- | --- |
     | mlp | 13,700 | 1×16×16 |
     | mlp2 | 3,157,002 | 3×32×32 |
+    | table-mlp, table-embedding | by the columns | rows of a table |
     | lenet | 62,006; 44,426 | 3×32×32; 1×28×28 |
     | lenet-dlg | 15,826 | 3×32×32 |
     | alexnet | 35,855,178 | 3×32×32 |
@@ -126,13 +152,14 @@ def build(
 
     Args:
       name: One of the above.
-      shape: (c, h, w) of an image.
+      shape: Of one record: (c, h, w) of an image; mlp, mlp2 and table-mlp take any.
       classes: How many.
       norm: What stands where the architecture normalises (vgg16, resnet10): "group", "batch" (no
         private training) or "none".
-      seed: Draws the first weights from it, and leaves torch's generators alone; None draws them
+      seed: Draws the initial weights from it, and leaves torch's generators alone; None draws them
         from torch's own generator.
-      **options: Of the network: ``hidden`` of mlp2.
+      **options: Of the network: ``hidden`` of mlp2 and those for tables, ``one_hot`` of
+        table-embedding.
 
     Example:
       >>> from recondite.models import count_parameters
@@ -148,17 +175,14 @@ def build(
         )
     network = NETWORKS[name]
     sides = _shape(shape)
-    at_least("classes", classes, 2)
+    at_least("classes", classes, 1)
     choice("norm", norm, NORMS)
     for option in options:
         if option not in network.options:
             known = ", ".join(network.options) or "none"
             raise ValueError(f"{option} is not an option of {name}: it has {known}")
-    if min(sides[1:]) < network.least:
-        raise ValueError(
-            f"{name} needs images of at least {network.least}×{network.least}, got "
-            f"{sides[1]}×{sides[2]}: resize them (resize{max(32, network.least)})"
-        )
+    if not network.flat:
+        _check_image(network, sides)
     with seeded(seed):
         return network.make(sides, classes, norm, **options)
 
@@ -171,24 +195,37 @@ def resolve(
     norm: str = "group",
     seed: int | None = None,
     weights: str | os.PathLike[str] | None = None,
+    adapter: str | None = None,
+    one_hot: Sequence[tuple[int, int]] = (),
     **options: Any,
 ) -> nn.Module:
     """Returns the model that a command names, with its weights.
 
     Args:
-      model: A network's name, or ``package.module:function``. The function (or class) gets those
-        of ``shape``, ``classes``, ``norm`` and the options that it takes, and must return a module
-        that maps a batch of images to one logit for each class.
-      shape: (c, h, w) of an image.
+      model: A network's name, ``hf:FOLDER`` (:mod:`recondite.models.pretrained`), or
+        ``package.module:function``. The function (or class) gets those of ``shape``, ``classes``,
+        ``norm``, ``one_hot`` and the options that it takes, and must return a module that maps a
+        batch of records to one logit for each class, or to one amount.
+      shape: Of one record: (c, h, w) of an image.
       classes: How many.
       norm: As in :func:`build`.
       seed: As in :func:`build`.
       weights: A safetensors file to load.
+      adapter: ``lora:RANK``, of a Transformers model.
+      one_hot: Of the records: features that are one category together.
       **options: Of the network.
     """
-    if is_dotted(model):
-        found = _own(model, _shape(shape), at_least("classes", classes, 2), norm, seed, options)
+    if adapter is not None and not is_folder(model):
+        raise ValueError(f"adapter is for a Transformers model, hf:FOLDER: model is {model}")
+    if is_folder(model):
+        found: nn.Module = pretrained(
+            model, _shape(shape), at_least("classes", classes, 2), adapter=adapter, seed=seed
+        )
+    elif is_dotted(model):
+        found = _own(model, _shape(shape), classes, norm, seed, options, one_hot)
     else:
+        if model in NETWORKS and "one_hot" in NETWORKS[model].options:
+            options = {**options, "one_hot": one_hot}
         found = build(model, shape, classes, norm, seed=seed, **options)
     if weights is not None:
         load_weights(found, weights)
@@ -197,12 +234,14 @@ def resolve(
 
 def _own(
     name: str,
-    shape: tuple[int, int, int],
+    shape: tuple[int, ...],
     classes: int,
     norm: str,
     seed: int | None,
-    options: dict[str, Any],
+    options: Mapping[str, Any],
+    one_hot: Sequence[tuple[int, int]],
 ) -> nn.Module:
+    at_least("classes", classes, 1)
     # Apart: what a module draws when it is first imported must not shift what follows.
     with seeded(seed):
         made = load_object(name)
@@ -210,10 +249,13 @@ def _own(
         if isinstance(made, nn.Module):
             made = copy.deepcopy(made)  # training one must not change the next
         elif callable(made):
-            given = accepted(made, {"shape": shape, "classes": classes, "norm": norm})
+            given = accepted(
+                made, {"shape": shape, "classes": classes, "norm": norm, "one_hot": one_hot}
+            )
             unknown = set(options) - set(accepted(made, options))
             if unknown:
                 raise ValueError(f"{name} takes no argument {min(unknown)!r}")
+            check_complete(name, made, {*given, *options})
             made = made(**given, **options)
         if not isinstance(made, nn.Module):
             raise ValueError(f"{name} must return a torch module, got {type(made).__name__}")
@@ -221,9 +263,9 @@ def _own(
     return made
 
 
-def _try(name: str, model: nn.Module, shape: tuple[int, int, int], classes: int) -> None:
-    """Refuses a model that does not map such images to so many logits."""
-    size = "×".join(str(side) for side in shape)
+def _try(name: str, model: nn.Module, shape: tuple[int, ...], classes: int) -> None:
+    """Refuses a model that does not map such records to so many logits."""
+    kind, size = "images" if len(shape) == 3 else "records", "×".join(str(side) for side in shape)
     first = next(model.parameters(), torch.zeros(()))
     modes = [(module, module.training) for module in model.modules()]
     model.eval()
@@ -231,10 +273,12 @@ def _try(name: str, model: nn.Module, shape: tuple[int, int, int], classes: int)
         with torch.no_grad():
             output = model(torch.zeros((1, *shape), device=first.device, dtype=first.dtype))
     except Exception as error:  # a person's own network raises what it likes
-        raise ValueError(f"{name} cannot take images of {size}: {error}") from error
+        raise ValueError(f"{name} cannot take {kind} of {size}: {error}") from error
     finally:
         for module, training in modes:
             module.training = training
     if not isinstance(output, torch.Tensor) or output.shape != (1, classes):
         what = tuple(output.shape) if isinstance(output, torch.Tensor) else type(output).__name__
-        raise ValueError(f"{name} must return {classes} logits for each image, got {what} for one")
+        raise ValueError(
+            f"{name} must return {classes} logits for each {kind[:-1]}, got {what} for one"
+        )

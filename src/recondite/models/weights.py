@@ -1,18 +1,62 @@
-"""Weights in safetensors files, which hold numbers and can run nothing."""
+"""Weights: how many, their first values, and safetensors files, which can run nothing."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
 from recondite._files import write_atomically
+from recondite._validate import at_least
 from recondite.records.arrays import needed
 
-__all__ = ["load_weights", "read_tensors", "save_weights", "write_tensors"]
+__all__ = [
+    "count_parameters",
+    "load_weights",
+    "read_tensors",
+    "save_weights",
+    "seeded",
+    "write_tensors",
+]
+
+
+def count_parameters(model: nn.Module, trainable_only: bool = True) -> int:
+    """Tells how many numbers the model learns: the dimension of its gradient.
+
+    Args:
+      model: Any module. A parameter that several layers share counts once.
+      trainable_only: Leaves out frozen parameters, which have no gradient.
+    """
+    parameters = model.parameters()
+    return sum(p.numel() for p in parameters if p.requires_grad or not trainable_only)
+
+
+@contextmanager
+def seeded(seed: int | None) -> Iterator[None]:
+    """Draws what is drawn inside from a seed, on the CPU, and puts the generator back.
+
+    With a seed, the weights are the same on every machine and device, and torch's generators are
+    after it what they were before. Without one, this does nothing.
+    """
+    if seed is None:
+        yield
+        return
+    number = at_least("seed", seed, 0)
+    if number >= 2**63:
+        raise ValueError(f"seed must lie below 2^63, got {seed!r}")
+    # torch.manual_seed would also set the generators of every accelerator.
+    generator = torch.default_generator
+    state = generator.get_state()
+    generator.manual_seed(number)
+    try:
+        with torch.device("cpu"):
+            yield
+    finally:
+        generator.set_state(state)
 
 
 def save_weights(model: nn.Module, path: str | os.PathLike[str]) -> None:

@@ -1,4 +1,4 @@
-"""Records of every kind: the data sets of the papers, images, tables, and a person's own.
+"""Records of every kind: the data sets of the papers, images, tables, texts, and a person's own.
 
 Files are read from a data directory and checked; nothing is downloaded and nothing unpickled.
 Names are loaded on first use: saying which data sets are here does not import torch.
@@ -14,25 +14,27 @@ if TYPE_CHECKING:
     from recondite.records.base import Records, Shown
     from recondite.records.blind import BlindGuess
     from recondite.records.catalogue import Availability, available, names
-    from recondite.records.directories import search_path
-    from recondite.records.images import ImageSet
+    from recondite.records.files import search_path
+    from recondite.records.images import ImageSet, centre_crop, crop16, prepare, resize
     from recondite.records.loading import load, load_function, load_records
     from recondite.records.registry import RecordsKind, kind_of, kinds
     from recondite.records.table_files import read_table
     from recondite.records.tables import Column, TableSet
-    from recondite.records.transforms import centre_crop, crop16, prepare, resize
+    from recondite.records.text import TextSet
+    from recondite.records.text_files import read_texts
 
 _WHERE = {
     "base": ("Records", "Shown"),
     "blind": ("BlindGuess",),
     "catalogue": ("Availability", "available", "names"),
-    "images": ("ImageSet",),
+    "files": ("search_path",),
+    "images": ("ImageSet", "centre_crop", "crop16", "prepare", "resize"),
     "registry": ("RecordsKind", "kind_of", "kinds"),
     "loading": ("load", "load_function", "load_records"),
     "table_files": ("read_table",),
     "tables": ("Column", "TableSet"),
-    "directories": ("search_path",),
-    "transforms": ("centre_crop", "crop16", "prepare", "resize"),
+    "text": ("TextSet",),
+    "text_files": ("read_texts",),
 }
 
 __all__ = [
@@ -44,6 +46,7 @@ __all__ = [
     "RecordsKind",
     "Shown",
     "TableSet",
+    "TextSet",
     "available",
     "centre_crop",
     "crop16",
@@ -55,6 +58,7 @@ __all__ = [
     "names",
     "prepare",
     "read_table",
+    "read_texts",
     "resize",
     "search_path",
 ]

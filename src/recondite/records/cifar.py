@@ -8,7 +8,7 @@ import numpy as np
 
 from recondite._validate import choice
 from recondite.records.arrays import RawImages, check_md5, check_size
-from recondite.records.directories import find_file
+from recondite.records.files import find_file
 
 __all__ = ["count_cifar10", "count_cifar100", "read_cifar10", "read_cifar100"]
 

@@ -1,7 +1,12 @@
-"""Image files: only formats that are decoded without running other programs."""
+"""Image files: read where no other program has to run, a folder of them, and PNG without a library.
+
+In a folder every subfolder is a class.
+"""
 
 from __future__ import annotations
 
+import struct
+import zlib
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -12,14 +17,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recondite._validate import at_least
-from recondite.records.arrays import needed
+from recondite._validate import at_least, probability
+from recondite.records.arrays import RawImages, needed, stratified
 
-__all__ = ["SUFFIXES", "Header", "is_picture", "read_header", "read_pictures"]
+__all__ = ["SUFFIXES", "Header", "is_picture", "png", "read_folder", "read_header", "read_pictures"]
 
 SUFFIXES = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
-_GREY = ("1", "L", "LA")
+GREY = ("1", "L", "LA")
 _ORIENTATION = 0x0112  # the tag in which a camera says how it was held
 _TURNED = (5, 6, 7, 8)
 _BLOCK = 1024  # pictures
@@ -62,7 +67,7 @@ def read_header(path: Path) -> Header:
         width, height = picture.size
         if picture.getexif().get(_ORIENTATION) in _TURNED:
             width, height = height, width
-        return Header((width, height), picture.mode in _GREY)
+        return Header((width, height), picture.mode in GREY)
 
 
 def _read(path: Path, mode: str, size: int | None) -> NDArray[np.uint8]:
@@ -104,3 +109,123 @@ def read_pictures(
                     )
                 out[index] = pixels
     return out
+
+
+def _listing(root: Path) -> tuple[list[Path], list[int], tuple[str, ...]]:
+    """Returns the pictures, their labels and the classes, in the order of their names."""
+    folders = sorted(p for p in root.iterdir() if p.is_dir() and not p.name.startswith("."))
+    paths: list[Path] = []
+    labels: list[int] = []
+    classes: list[str] = []
+    for folder in folders:
+        found = sorted(path for path in folder.rglob("*") if is_picture(path) and path.is_file())
+        if found:
+            labels += [len(classes)] * len(found)
+            paths += found
+            classes.append(folder.name)
+    if not paths:
+        raise ValueError(
+            f"{root} holds no images: put those of each class into a subfolder with its name"
+        )
+    return paths, labels, tuple(classes)
+
+
+def read_folder(
+    root: Path,
+    split: str,
+    verify: bool = True,
+    *,
+    size: int | None = None,
+    if_differ: int | None = None,
+    test_fraction: float = 0.2,
+    seed: int = 0,
+) -> RawImages:
+    """Reads one split of a folder of images.
+
+    Subfolders ``train`` and ``test``, when both are there, are the splits and hold the classes.
+    Otherwise the subfolders are the classes, and the split is drawn with the seed, in each class
+    alike.
+
+    Args:
+      root: The folder.
+      split: "train" or "test".
+      verify: Nothing is published to compare with: ignored.
+      size: Resizes every image to size x size.
+      if_differ: The same, but only where images differ in size; either is needed then.
+      test_fraction: The share of each class that is held out.
+      seed: Of the split.
+    """
+    del verify
+    given = (root / "train").is_dir() and (root / "test").is_dir()
+    paths, labels, classes = _listing(root / split if given else root)
+    if given:
+        known = _listing(root / "train")[2]
+        unknown = sorted(set(classes) - set(known))
+        if unknown:
+            raise ValueError(
+                f"{root / split} has a class that {root / 'train'} lacks: {unknown[0]}"
+            )
+        labels = [known.index(classes[label]) for label in labels]
+        classes = known
+    headers = [read_header(path) for path in paths]
+    if size is None and len({header.size for header in headers}) > 1:
+        if if_differ is None:
+            raise ValueError(
+                f"the images in {root} differ in size: resize them with prepare: resize32 in a "
+                "study, or --prepare resize32"
+            )
+        size = if_differ
+    grey = all(header.grey for header in headers)
+    positions = np.arange(len(paths))
+    if not given:
+        positions = _drawn(root, np.asarray(labels), split, test_fraction, seed)
+    images = read_pictures([paths[i] for i in positions], grey=grey, size=size)
+    return RawImages(images, np.asarray(labels, dtype=np.int64)[positions], classes)
+
+
+def _drawn(
+    root: Path,
+    labels: np.ndarray[tuple[int], np.dtype[np.int64]],
+    split: str,
+    held: float,
+    seed: int,
+) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
+    probability("test_fraction", held)
+    rng = np.random.default_rng(at_least("seed", seed, 0))
+    # Each split gets at least one image where there are two.
+    kept = max(1, min(round(len(labels) * (1 - held)), len(labels) - 1))
+    train, test = stratified(labels, kept, rng)
+    part = train if split == "train" else test
+    if not len(part):
+        raise ValueError(f"{root} has too few images for a {split} split of its own: add some")
+    return part
+
+
+_PNGGREY, _PNG_COLOUR = 0, 2  # the format's colour types
+
+
+def png(pixels: NDArray[Any]) -> bytes:
+    """Returns one image as the content of a PNG file.
+
+    Args:
+      pixels: (c, h, w) in [0, 1], clipped otherwise: NaN is black. With three channels it is a
+        colour image; with another number the channels stand side by side, in grey.
+    """
+    scaled = np.rint(np.clip(np.nan_to_num(pixels, posinf=1.0), 0, 1) * 255).astype(np.uint8)
+    if len(scaled) == 3:
+        kind, rows = _PNG_COLOUR, scaled.transpose(1, 2, 0)
+    else:
+        kind, rows = _PNGGREY, np.concatenate(list(scaled), axis=1)[..., None]
+    height, width = rows.shape[:2]
+    # Each line begins with its filter: 0, none.
+    lines = np.concatenate(
+        [np.zeros((height, 1), np.uint8), rows.reshape(height, -1)], axis=1
+    ).tobytes()
+    header = struct.pack(">IIBBBBB", width, height, 8, kind, 0, 0, 0)
+    parts = ((b"IHDR", header), (b"IDAT", zlib.compress(lines, 9)), (b"IEND", b""))
+    return b"\x89PNG\r\n\x1a\n" + b"".join(_chunk(name, content) for name, content in parts)
+
+
+def _chunk(name: bytes, content: bytes) -> bytes:
+    check = zlib.crc32(name + content)
+    return struct.pack(">I", len(content)) + name + content + struct.pack(">I", check)

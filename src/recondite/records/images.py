@@ -1,9 +1,14 @@
-"""A set of labelled images in memory, which says what its pixels mean."""
+"""A set of labelled images in memory, which says what its pixels mean, and how it is made smaller.
+
+Biswas et al., "Comparing privacy notions …" (2025), compare defences on small images, 16x16:
+MNIST cropped at the centre ("crop16"), Fashion-MNIST resized ("resize16").
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -12,13 +17,66 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from recondite._validate import at_least
 from recondite.metrics.floors import Metric
 from recondite.metrics.images import score
-from recondite.records import transforms
 from recondite.records.base import Records
-from recondite.records.png import png
+from recondite.records.image_files import png
+from recondite.records.sources import classes_of, labelled_images
 
-__all__ = ["ImageSet"]
+__all__ = ["ImageSet", "centre_crop", "crop16", "prepare", "resize", "resized"]
+
+_NAMES = re.compile(r"(crop|resize)([1-9][0-9]{0,3})")
+
+
+def centre_crop(images: Tensor, size: int) -> Tensor:
+    """Returns the middle size x size of each image; where it cannot be even, nearer the top left.
+
+    Example:
+      >>> import torch
+      >>> centre_crop(torch.arange(16.0).reshape(1, 4, 4), 2)
+      tensor([[[ 5.,  6.],
+               [ 9., 10.]]])
+    """
+    at_least("size", size, 1)
+    height, width = images.shape[-2:]
+    if size > height or size > width:
+        raise ValueError(f"cannot crop images of {height}×{width} to {size}×{size}: resize them")
+    top, left = (height - size) // 2, (width - size) // 2
+    return images[..., top : top + size, left : left + size]
+
+
+def crop16(images: Tensor) -> Tensor:
+    """Returns the middle 16x16 of each image."""
+    return centre_crop(images, 16)
+
+
+def resize(images: Tensor, size: int) -> Tensor:
+    """Returns each image at size x size: bilinear, with antialiasing when it shrinks."""
+    at_least("size", size, 1)
+    height, width = images.shape[-2:]
+    if (height, width) == (size, size):
+        return images
+    flat = images.reshape(-1, 1, height, width)
+    small = torch.nn.functional.interpolate(
+        flat, size=(size, size), mode="bilinear", align_corners=False, antialias=True
+    )
+    return small.reshape(*images.shape[:-2], size, size)
+
+
+def resized(how: str | None) -> int | None:
+    """The size that a preparation brings images of any size to; None where it does not resize."""
+    match = None if how is None else _NAMES.fullmatch(how)
+    return int(match[2]) if match is not None and match[1] == "resize" else None
+
+
+def prepare(images: Tensor, how: str) -> Tensor:
+    """Returns the images cropped or resized as a name says, such as "crop16" or "resize32"."""
+    match = _NAMES.fullmatch(how)
+    if match is None:
+        raise ValueError(f"prepare must be cropN or resizeN, such as crop16, got {how!r}")
+    function = centre_crop if match[1] == "crop" else resize
+    return function(images, int(match[2]))
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -118,9 +176,15 @@ class ImageSet(Records):
         """Returns a set of the same scale with these images."""
         return dataclasses.replace(self, images=features, labels=labels)
 
-    def prepared(self, how: str) -> ImageSet:
+    @property
+    def unit_range(self) -> bool:
+        """Pixels are in [0, 1]."""
+        return True
+
+    def prepared(self, how: str, *, required: bool = True) -> ImageSet:
         """Returns the set cropped or resized as a name says, such as "crop16" or "resize32"."""
-        images = transforms.prepare(self.images, how)
+        del required
+        images = prepare(self.images, how)
         if self.mean is None:
             images = images.clamp(0, 1)  # rounding of a weighted mean
         return dataclasses.replace(self, images=images.contiguous())
@@ -194,20 +258,9 @@ class ImageSet(Records):
     def _clipped(self, images: Tensor) -> Tensor:
         return self.pixels(images).clamp(0, 1)
 
-    def summary(self) -> dict[str, Any]:
+    def summary(self) -> dict[str, object]:
         """Returns what the set is, in plain types."""
-        counts = torch.bincount(self.labels.cpu(), minlength=len(self.classes)).tolist()
-        return {
-            "name": self.name,
-            "source": self.source,
-            "records": len(self),
-            "shape": list(self.shape),
-            "classes": len(self.classes),
-            "records_per_class": dict(zip(self.classes, counts, strict=True)),
-            "pixel_scale": self.pixel_scale,
-            "mean": None if self.mean is None else list(self.mean),
-            "std": None if self.std is None else list(self.std),
-        }
+        return {**super().summary(), "pixel_scale": self.pixel_scale}
 
     def _channels(self, values: tuple[float, ...]) -> Tensor:
         return torch.tensor(values, device=self.images.device).reshape(-1, 1, 1)
@@ -221,30 +274,20 @@ class ImageSet(Records):
         name: str = "data",
         source: str = "memory",
     ) -> ImageSet:
-        """Returns the records of a map-style dataset of (image, label).
+        """Returns the records of a map-style dataset of (image, label), or of rows with both.
 
         Args:
-          dataset: Images of equal shape (c, h, w) or (h, w): bytes, or numbers in [0, 1].
-          classes: Their names; by default the dataset's ``classes`` or the labels' numbers.
+          dataset: Images of equal shape as :func:`recondite.records.sources.as_tensor` takes them,
+            such as a data set of torchvision or of Hugging Face.
+          classes: Their names; by default the dataset's, or the labels' numbers.
           name: What to call the set.
           source: Where it comes from.
         """
         if isinstance(dataset, ImageSet):
             return dataset
-        if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
-            raise ValueError(
-                f"{name} must be a dataset with a length, got {type(dataset).__name__}"
-            )
-        items = [dataset[index] for index in range(len(dataset))]
-        if not items:
-            raise ValueError(f"{name} holds no records")
-        if not all(isinstance(item, (tuple, list)) and len(item) == 2 for item in items):
-            raise ValueError(f"{name} must hold (image, label) pairs")
-        images = [_image(image, name) for image, _ in items]
-        if len({image.shape for image in images}) > 1:
-            raise ValueError(f"{name} must hold images of equal shape")
-        labels = torch.tensor([_label(label, name) for _, label in items])
-        known = classes if classes is not None else getattr(dataset, "classes", None)
+        images, numbers = labelled_images(dataset, name)
+        labels = torch.tensor(numbers)
+        known = classes if classes is not None else classes_of(dataset)
         count = max(int(labels.max()) + 1, 2)
         titles = [str(n) for n in range(count)] if known is None else [str(n) for n in known]
         return cls(torch.stack(images), labels, tuple(titles), name, source)
@@ -257,21 +300,3 @@ def _per_channel(values: Sequence[float], channels: int) -> tuple[float, ...]:
     if len(given) != channels:
         raise ValueError(f"mean and std must have 1 or {channels} numbers, got {len(given)}")
     return given
-
-
-def _image(image: Any, name: str) -> Tensor:
-    try:
-        tensor = torch.as_tensor(image if isinstance(image, Tensor) else np.asarray(image))
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(f"{name} must hold images as tensors or arrays") from error
-    tensor = tensor[None] if tensor.ndim == 2 else tensor
-    if tensor.ndim != 3:
-        raise ValueError(f"{name} must hold images (c, h, w), got {tuple(tensor.shape)}")
-    return tensor.float() / 255 if tensor.dtype == torch.uint8 else tensor.float()
-
-
-def _label(label: Any, name: str) -> int:
-    try:
-        return int(label)
-    except (TypeError, ValueError, RuntimeError) as error:
-        raise ValueError(f"{name} must hold whole numbers as labels, got {label!r}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,11 +14,10 @@ from recondite._validate import choice
 from recondite.records.arrays import RawImages
 from recondite.records.base import Records
 from recondite.records.catalogue import SOURCES, SPLITS
-from recondite.records.directories import search_path
-from recondite.records.folder import read_folder
-from recondite.records.images import ImageSet
-from recondite.records.registry import ImageFolders, kind_of
-from recondite.records.transforms import resized
+from recondite.records.files import search_path
+from recondite.records.image_files import read_folder
+from recondite.records.images import ImageSet, resized
+from recondite.records.registry import kind_of
 from recondite.records.user_code import accepted, load_object
 
 __all__ = ["load", "load_folder", "load_function", "load_named", "load_own", "load_records"]
@@ -31,7 +31,11 @@ def load_records(
     split: str = "train",
     *,
     directory: str | os.PathLike[str] | None = None,
+    prepare: str | None = None,
+    required: bool = True,
     verify: bool = True,
+    model: str = "",
+    truncate: int | None = None,
     **options: Any,
 ) -> Records:
     """Loads records of any kind, ours or registered: see :mod:`recondite.records.registry`.
@@ -40,15 +44,34 @@ def load_records(
       name: What a ``--data`` argument takes.
       split: "train", "test", or "all" for the one followed by the other.
       directory: The data directory; by default RECONDITE_DATA, ``./data`` or the user's.
+      prepare: "crop16", "resize16", "resize32", … or None for images as they are.
+      required: Whether records that are no images are refused where ``prepare`` is given.
       verify: Compares files with what was published (checksums, or sizes).
+      model: The network that they are for: its tokenizer reads texts.
+      truncate: Cut texts to so many tokens.
       **options: Of the kind.
 
     Raises:
       ValueError: In one line: what is missing and where to put it, or what is wrong with it.
     """
     choice("split", split, (*SPLITS, "all"))
-    text = os.fspath(name)
-    return kind_of(text).load(text, split, directory=directory, verify=verify, **options)
+    text, size = os.fspath(name), resized(prepare)
+    kind = kind_of(text)
+    if size is not None and kind.sizes_differ:
+        options[_DIFFER] = size
+    if kind.tokenised:
+        options |= {"model": model, "truncate": truncate}
+    elif truncate is not None:
+        raise ValueError(f"truncate is for texts: {text} holds none")
+    records = kind.load(text, split, directory=directory, verify=verify, **options)
+    if prepare is None:
+        return records
+    try:
+        return records.prepared(prepare, required=required)
+    except ValueError as error:
+        reason = str(error)
+        named = reason if reason.startswith("prepare") else f"prepare {prepare}: {reason}"
+        raise ValueError(named) from None
 
 
 def load(
@@ -86,30 +109,22 @@ def load(
       >>> load("digits")
       ImageSet(digits: 1,437 images 1×8×8, 10 classes, pixels in [0, 1])
     """
-    text, size = os.fspath(name), resized(prepare)
-    if size is not None and isinstance(kind_of(text), ImageFolders):
-        options[_DIFFER] = size
-    found = load_records(text, split, directory=directory, verify=verify, **options)
-    if not isinstance(found, ImageSet):
+    records = load_records(
+        name, split, directory=directory, prepare=prepare, required=False, verify=verify, **options
+    )
+    if not isinstance(records, ImageSet):
         raise ValueError(
-            f"{text} holds {found.kind}, and images are needed here: "
+            f"{os.fspath(name)} holds {records.kind}, and images are needed here: "
             "recondite.records.load_records loads it"
         )
-    if prepare is None:
-        return found
-    try:
-        return found.prepared(prepare)
-    except ValueError as error:
-        said = str(error)
-        named = said if said.startswith("prepare") else f"prepare {prepare}: {said}"
-        raise ValueError(named) from None
+    return records
 
 
 def _parts(split: str) -> tuple[str, ...]:
     return SPLITS if split == "all" else (split,)
 
 
-def _check(name: str, options: dict[str, Any], known: tuple[str, ...]) -> None:
+def _check(name: str, options: Mapping[str, Any], known: tuple[str, ...]) -> None:
     for option in options:
         if option not in known:
             listed = f": it has {', '.join(known)}" if known else ": it has none"
@@ -168,23 +183,33 @@ def load_folder(
 
 
 def load_function(name: str, split: str = "train", **options: Any) -> Any:
-    """Calls ``package.module:function`` and returns its dataset as it is.
+    """Returns the dataset of ``package.module:function``, or of an object, as it is.
 
     Args:
-      name: The function. It gets the split as its argument ``split``; one without such an argument
-        stands for the training set and has no test set.
+      name: The function. It gets the split as its argument ``split``. What takes no such argument,
+        or is a dataset itself, stands for the training set and has no test set, unless it is, or
+        returns, a mapping from splits to datasets (Hugging Face's ``DatasetDict``).
       split: "train" or "test".
       **options: Passed to the function.
     """
     choice("split", split, SPLITS)
     function = load_object(name)
-    if not callable(function):
-        raise ValueError(f"{name} must be a function that returns a Dataset")
-    given = accepted(function, {"split": split})
+    given: Mapping[str, Any] = {}
+    if callable(function):
+        given = accepted(function, {"split": split})
+        _check(name, options, tuple(accepted(function, options)))
+        function = function(**given, **options)
+    elif not hasattr(function, "__getitem__"):
+        raise ValueError(f"{name} must be a function that returns a Dataset, or a Dataset")
+    else:
+        _check(name, options, ())
+    if isinstance(function, Mapping):
+        if split not in function:
+            raise ValueError(f"{name} has no split {split}: it has {', '.join(map(str, function))}")
+        return function[split]
     if split != "train" and not given:
         raise ValueError(f"{name} takes no argument 'split', so it has no {split} set: add one")
-    _check(name, options, tuple(accepted(function, options)))
-    return function(**given, **options)
+    return function
 
 
 def load_own(

@@ -8,6 +8,7 @@ records are loaded and not when kinds are listed.
 
 from __future__ import annotations
 
+import csv
 import difflib
 import os
 import warnings
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from recondite.records.catalogue import SOURCES, names
+from recondite.records.image_files import SUFFIXES
 from recondite.records.user_code import is_dotted
 
 if TYPE_CHECKING:
@@ -36,11 +38,17 @@ class RecordsKind(ABC):
       name: Its name.
       title: What it is, in a few words.
       takes: What stands in a ``--data`` argument, such as "a folder of images".
+      sizes_differ: Whether ``load`` takes the option ``if_differ``: the size that images are
+        brought to where theirs differ.
+      tokenised: Whether ``load`` takes the options ``model``, whose tokenizer reads the records,
+        and ``truncate``.
     """
 
     name: ClassVar[str]
     title: ClassVar[str]
     takes: ClassVar[str]
+    sizes_differ: ClassVar[bool] = False
+    tokenised: ClassVar[bool] = False
 
     @abstractmethod
     def reads(self, data: str) -> bool:
@@ -92,7 +100,7 @@ class TableFiles(RecordsKind):
     """Tables in files."""
 
     name = "tables"
-    title = "tables, with the column that holds the class"
+    title = "tables, with the column to predict"
     takes = "a table FILE.csv#TARGET (or .parquet)"
 
     def reads(self, data: str) -> bool:
@@ -107,12 +115,53 @@ class TableFiles(RecordsKind):
         return load_table(data, split, **options)
 
 
+class TextFiles(RecordsKind):
+    """Texts in files."""
+
+    name = "texts"
+    title = "texts with their classes, and perhaps the person of each"
+    takes = "texts FILE.csv#TEXT,LABEL (or .jsonl, or a folder of .txt files)"
+    tokenised = True
+
+    def reads(self, data: str) -> bool:
+        """Tells whether two columns are named, or files that hold nothing but texts."""
+        name, _, columns = data.rpartition("#")
+        path = Path(data).expanduser()
+        if path.is_dir():
+            return _only_texts(path)
+        if data.lower().endswith(".jsonl") or name.lower().endswith(".jsonl"):
+            return True
+        return name.lower().endswith(".csv") and "," in columns and not _heads(name, columns)
+
+    def load(self, data: str, split: str, **options: Any) -> Records:
+        """Loads texts."""
+        from recondite.records.text_files import load_text
+
+        return load_text(data, split, **options)
+
+
+def _only_texts(folder: Path) -> bool:
+    """Whether subfolders hold .txt files and no images: notes beside images are no records."""
+    found = {inside.suffix.lower() for inside in folder.glob("*/*")}
+    return ".txt" in found and not found & set(SUFFIXES)
+
+
+def _heads(name: str, column: str) -> bool:
+    """Whether a table has a column of this very name, which may have a comma in it."""
+    try:
+        with Path(name).expanduser().open(encoding="utf-8-sig", newline="") as file:
+            return column in next(csv.reader(file), [])
+    except (OSError, UnicodeDecodeError, csv.Error):
+        return False
+
+
 class ImageFolders(RecordsKind):
     """Folders of images."""
 
     name = "image-folders"
     title = "a folder with a subfolder of images for each class"
     takes = "a folder of images"
+    sizes_differ = True
 
     def reads(self, data: str) -> bool:
         """Tells whether it is a folder."""
@@ -129,7 +178,7 @@ class Functions(RecordsKind):
     """A person's own function."""
 
     name = "functions"
-    title = "a function that returns a Dataset of images, or Records"
+    title = "a Dataset of images, or a function that returns one, or Records"
     takes = "package.module:function"
 
     def reads(self, data: str) -> bool:
@@ -146,7 +195,8 @@ class Functions(RecordsKind):
 @lru_cache(maxsize=1)
 def built_in() -> dict[str, RecordsKind]:
     """Our own."""
-    return {kind.name: kind for kind in (NamedImages(), TableFiles(), ImageFolders(), Functions())}
+    ours = (NamedImages(), TextFiles(), TableFiles(), ImageFolders(), Functions())
+    return {kind.name: kind for kind in ours}
 
 
 @lru_cache(maxsize=1)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,7 +25,9 @@ from recondite.records.tables import TOLERANCE, Column, TableSet
 __all__ = ["load_table", "read_table"]
 
 _MOST = 1_000  # categories of a column, or classes, that nobody asked for
+_CLASSES = 20  # written as whole numbers, that are classes in a table of any length
 _PLACES = 6  # decimals that are kept
+_KNOWN = ("categorical", "numeric", "drop", "delimiter", "tolerance")  # options of a table
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,8 @@ def load_table(
     """Loads one split of a table; classes have their share in both.
 
     Args:
-      data: The file, with ``#TARGET`` after it unless ``target`` is given.
+      data: The file, with ``#TARGET`` after it unless ``target`` is given, and perhaps options
+        after that: ``people.csv#income?categorical=zip,floor&drop=id``.
       split: "train", "test" or "all".
       directory: Ignored: the file is named.
       verify: Nothing is published to compare with: ignored.
@@ -67,11 +70,11 @@ def load_table(
     """
     del directory, verify
     path, named = _place(data)
-    target = target if target is not None else named
-    known = ("categorical", "numeric", "drop", "delimiter", "tolerance")
+    named, typed = _typed(named)
+    target, options = target if target is not None else named, {**typed, **options}
     for option in options:
-        if option not in known:
-            listed = ", ".join(("target", "test_fraction", "seed", *known))
+        if option not in _KNOWN:
+            listed = ", ".join(("target", "test_fraction", "seed", *_KNOWN))
             raise ValueError(f"{option} is not an option of a table ({path}): it has {listed}")
     table = read_table(path, target, **options)
     if split == "all":
@@ -79,8 +82,27 @@ def load_table(
     held = probability("test_fraction", test_fraction)
     rng = np.random.default_rng(at_least("seed", seed, 0))
     kept = max(1, min(round(len(table) * (1 - held)), len(table) - 1))
-    train, test = stratified(table.labels.numpy(), kept, rng)
+    strata = table.labels.numpy() if table.classes else np.zeros(len(table), dtype=np.int64)
+    train, test = stratified(strata, kept, rng)
     return table.subset(torch.from_numpy(train if split == "train" else test))
+
+
+def _typed(named: str | None) -> tuple[str | None, Mapping[str, Any]]:
+    """The target, and the options after it: a name that has a question mark in it stays one."""
+    name, mark, query = (named or "").partition("?")
+    pairs = [part.partition("=") for part in query.split("&")]
+    if not mark or not all(key in _KNOWN and equals for key, equals, _ in pairs):
+        return named, {}
+    found: Any = {}
+    for key, _, value in pairs:
+        if key == "tolerance":
+            try:
+                found[key] = float(value)
+            except ValueError:
+                raise ValueError(f"tolerance must be a number, got {value!r}") from None
+        else:
+            found[key] = value if key == "delimiter" else tuple(value.split(","))
+    return name or None, found
 
 
 def _place(data: str) -> tuple[Path, str | None]:
@@ -107,7 +129,8 @@ def read_table(
 
     Args:
       path: A CSV file with a heading (UTF-8), or a Parquet file.
-      target: The column that holds the class.
+      target: The column to predict: its classes, or its amounts where it holds more numbers than
+        classes could be. ``categorical`` or ``numeric`` decides it where it is named there.
       categorical: Columns of categories that look like numbers. An empty cell is a category.
       numeric: Columns of numbers; what looks like an identifier is refused unless it is named.
       drop: Columns to leave out.
@@ -124,10 +147,11 @@ def read_table(
     for name in (target, *categorical, *numeric, *drop):
         if name not in text.names:
             raise ValueError(f"{path} has no column {name!r}: it has {_listed(text.names)}")
-    both = [*set(categorical) & set(numeric), *({target} & {*categorical, *numeric, *drop})]
+    both = [*set(categorical) & set(numeric), *({target} & {*drop})]
     if both:
         raise ValueError(f"{path}: column {both[0]!r} can have one role only")
-    labels, classes = _target(text, text.names.index(target))
+    kind = "categorical" if target in categorical else "numeric" if target in numeric else None
+    labels, classes = _target(text, text.names.index(target), kind)
     columns, blocks = [], []
     slack = non_negative("tolerance", tolerance)
     for position, name in enumerate(text.names):
@@ -195,13 +219,24 @@ def _text(path: Path, names: Sequence[str], columns: list[Any], lines: Sequence[
     return _Text(path, headings, tuple(tuple(column) for column in columns), tuple(lines))
 
 
-def _target(text: _Text, position: int) -> tuple[np.ndarray[Any, Any], tuple[str, ...]]:
+def _target(
+    text: _Text, position: int, kind: str | None
+) -> tuple[np.ndarray[Any, Any], tuple[str, ...]]:
+    """Classes by their positions, or amounts as float32 and no classes."""
     cells = text.cells[position]
     if "" in cells:
         raise text.refuse(position, "is the target and is empty there", cells.index(""))
     classes = sorted(set(cells))
     if len(classes) < 2:
         raise text.refuse(position, "is the target and has one class only")
+    numbers = [_number(cell) for cell in cells]
+    wrong = [row for row, value in enumerate(numbers) if value is None]
+    if kind == "numeric" and wrong:
+        raise text.refuse(position, f"must hold numbers, got {cells[wrong[0]]!r}", wrong[0])
+    whole = not wrong and all(value == round(value) for value in numbers if value is not None)
+    many = len(classes) > max(_CLASSES, len(cells) // 10)
+    if kind == "numeric" or (kind is None and not wrong and (many or not whole)):
+        return np.array(numbers, dtype=np.float32), ()
     if len(classes) == len(cells) or len(classes) > _MOST:
         raise text.refuse(
             position, f"is the target and has {len(classes)} values: it must hold classes"

@@ -1,4 +1,4 @@
-"""Rows of a table in memory: columns of categories and of numbers, with a class to predict.
+"""Rows of a table in memory: columns of categories and of numbers, with a target to predict.
 
 A category is one-hot, a number stands for itself. A reconstruction is read back as a row of cells:
 the largest entry of each one-hot block, each number rounded as its column is written.
@@ -57,12 +57,12 @@ class TableSet(Records):
 
     Attributes:
       rows: (n, features), float32: the columns' features side by side.
-      labels: (n,), int64, positions in ``classes``.
-      classes: The name of each class: the values of the target column.
+      labels: (n,), int64, positions in ``classes``; float32 where the target holds amounts.
+      classes: The name of each class: the values of the target column; none for amounts.
       columns: What the features are.
       name: What the table is called.
       source: Where it was found.
-      mean: What was subtracted from each feature, or None.
+      mean: What was subtracted from each feature, and last from amounts, or None.
       std: What it was divided by, or None.
       public: Whether the rows are known to be public.
     """
@@ -97,11 +97,17 @@ class TableSet(Records):
             raise ValueError(f"rows must have {width} features, got {self.rows.shape[1]}")
         if not bool(torch.isfinite(self.rows).all()):
             raise ValueError("rows must be finite numbers")
-        if self.labels.dtype != torch.int64 or self.labels.shape != self.rows.shape[:1]:
-            raise ValueError(f"labels must be int64, one for each of {len(self.rows)} rows")
-        low, high = (int(value) for value in torch.aminmax(self.labels))
-        if low < 0 or high >= len(self.classes):
-            raise ValueError(f"labels must lie in 0..{len(self.classes) - 1}, got {low} to {high}")
+        wanted = torch.int64 if self.classes else torch.float32
+        if self.labels.dtype != wanted or self.labels.shape != self.rows.shape[:1]:
+            what = "int64" if self.classes else "float32, amounts,"
+            raise ValueError(f"labels must be {what}, one for each of {len(self.rows)} rows")
+        low, high = torch.aminmax(self.labels)
+        if self.classes and (int(low) < 0 or int(high) >= len(self.classes)):
+            raise ValueError(
+                f"labels must lie in 0..{len(self.classes) - 1}, got {int(low)} to {int(high)}"
+            )
+        if not (math.isfinite(low) and math.isfinite(high)):
+            raise ValueError("labels must be finite numbers")
         if (self.mean is None) != (self.std is None):
             raise ValueError("mean and std go together: give both or neither")
 
@@ -109,7 +115,7 @@ class TableSet(Records):
         scaled = "as written" if self.mean is None else "normalised"
         return (
             f"TableSet({self.name}: {len(self):,} rows, {len(self.columns)} columns, "
-            f"{self.rows.shape[1]} features, {len(self.classes)} classes, {scaled})"
+            f"{self.rows.shape[1]} features, {len(self.classes) or 'no'} classes, {scaled})"
         )
 
     @property
@@ -123,28 +129,78 @@ class TableSet(Records):
         listed = "; ".join(repr(column) for column in self.columns)
         return f"{listed}; mean {self.mean}, std {self.std}"
 
+    @property
+    def unit_range(self) -> bool:
+        """Only where all columns are categories: nobody said how large a number can be."""
+        return all(column.categories is not None for column in self.columns)
+
+    @property
+    def one_hot(self) -> tuple[tuple[int, int], ...]:
+        """The features of each column of categories."""
+        found, start = [], 0
+        for column in self.columns:
+            if column.categories is not None:
+                found.append((start, start + column.width))
+            start += column.width
+        return tuple(found)
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """Categories and classes are those that occur."""
+        notes = ["categories and classes were read off the table: not covered by the account"]
+        if self.mean is None and not self.unit_range:
+            notes.append(
+                "numbers are as they are written: standardise scales them by this data's own "
+                "statistics"
+            )
+        return tuple(notes)
+
+    def parts(self) -> tuple[str, ...]:
+        """Returns the columns, with what counts as right of each."""
+        return tuple(str(column) for column in self.columns)
+
+    def summary(self) -> dict[str, object]:
+        """Returns what the table is, in plain types."""
+        return {
+            **super().summary(),
+            "columns": [column.name for column in self.columns],
+            "kinds": ["numbers" if c.categories is None else "categories" for c in self.columns],
+            "target": "classes" if self.classes else "amounts",
+        }
+
     def replaced(self, features: Tensor, labels: Tensor) -> TableSet:
         """Returns a set of the same columns and scale with these rows."""
         return dataclasses.replace(self, rows=features, labels=labels)
 
     def normalised(self, mean: Sequence[float], std: Sequence[float]) -> TableSet:
-        """Returns the set with (feature - mean) / std; one of each a feature."""
+        """Returns the set with (feature - mean) / std; one of each a feature, or one for all.
+
+        Amounts to predict take one more, the last; without it they stay as they are written.
+        """
         if self.mean is not None:
             raise ValueError("the rows are normalised already: start from natural()")
-        shift, scale = (tuple(float(value) for value in values) for values in (mean, std))
         width = self.rows.shape[1]
-        if len(shift) != width or len(scale) != width:
+        shift, scale = (
+            tuple(float(value) for value in values) * (width if len(values) == 1 else 1)
+            for values in (mean, std)
+        )
+        most = width if self.classes else width + 1
+        if len(shift) != len(scale) or len(shift) not in (width, most):
             raise ValueError(f"mean and std must have {width} numbers, one for each feature")
         if not all(map(math.isfinite, (*shift, *scale))) or min(scale) <= 0:
             raise ValueError("mean must be finite and std finite and above 0")
         # In float64: an amount in the millions has no digits to lose.
         rows = (self.rows.double() - self._wide(shift)) / self._wide(scale)
-        return dataclasses.replace(self, rows=rows.float(), mean=shift, std=scale)
+        labels = self.labels
+        if len(shift) > width:
+            labels = ((labels.double() - shift[-1]) / scale[-1]).float()
+        return dataclasses.replace(self, rows=rows.float(), labels=labels, mean=shift, std=scale)
 
     def statistics(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Returns mean and standard deviation of each number; 0 and 1 for categories.
 
-        Exact, and thus not private. A column with one value in these rows keeps its scale.
+        Those of amounts to predict stand last. Exact, and thus not private. A column with one value
+        in these rows keeps its scale.
         """
         mean, std = [], []
         for column, block in zip(self.columns, self._blocks(self.natural()), strict=True):
@@ -154,6 +210,10 @@ class TableSet(Records):
                 continue
             spread = float(block.double().std(correction=0))
             mean.append(float(block.double().mean()))
+            std.append(spread if spread > 0 else 1.0)
+        if not self.classes:
+            spread = float(self.labels.double().std(correction=0))
+            mean.append(float(self.labels.double().mean()))
             std.append(spread if spread > 0 else 1.0)
         return tuple(mean), tuple(std)
 
@@ -246,7 +306,8 @@ class TableSet(Records):
         return torch.split(rows, [column.width for column in self.columns], dim=1)
 
     def _wide(self, values: tuple[float, ...]) -> Tensor:
-        return torch.tensor(values, dtype=torch.float64, device=self.rows.device)
+        width = self.rows.shape[1]  # what amounts are scaled by is not of the rows
+        return torch.tensor(values[:width], dtype=torch.float64, device=self.rows.device)
 
 
 def _written(column: Column, value: float) -> str:

@@ -6,10 +6,10 @@ import importlib
 import inspect
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-__all__ = ["accepted", "is_dotted", "load_object"]
+__all__ = ["accepted", "check_complete", "is_dotted", "load_object"]
 
 
 def is_dotted(name: str) -> bool:
@@ -50,7 +50,7 @@ def load_object(name: str) -> Any:
     return found
 
 
-def accepted(function: Callable[..., Any], given: dict[str, Any]) -> dict[str, Any]:
+def accepted(function: Callable[..., Any], given: Mapping[str, Any]) -> Mapping[str, Any]:
     """Returns those of the arguments that the function takes by name."""
     try:
         parameters = inspect.signature(function).parameters.values()
@@ -60,3 +60,27 @@ def accepted(function: Callable[..., Any], given: dict[str, Any]) -> dict[str, A
         return given
     known = {p.name for p in parameters if p.kind in (p.KEYWORD_ONLY, p.POSITIONAL_OR_KEYWORD)}
     return {name: value for name, value in given.items() if name in known}
+
+
+def check_complete(name: str, function: Callable[..., Any], given: Collection[str]) -> None:
+    """Refuses a model's function that needs more than it is given.
+
+    Raises:
+      ValueError: In one line: what it needs besides, and what it can have.
+    """
+    try:
+        needs = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return
+    missing = [
+        one.name
+        for one in needs
+        if one.default is one.empty
+        and one.kind not in (one.VAR_POSITIONAL, one.VAR_KEYWORD)
+        and one.name not in given
+    ]
+    if missing:
+        raise ValueError(
+            f"{name} needs {missing[0]}, which nobody gives it: a model's function gets those of "
+            "shape, classes and norm that it names, such as def net(shape, classes)"
+        )

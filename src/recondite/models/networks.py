@@ -1,18 +1,130 @@
-"""The larger networks of Tan et al. (2024): AlexNet, VGG16, ResNet10, for images of 32x32.
+"""The networks of the papers: perceptrons, LeNet and its namesake, AlexNet, VGG16, ResNet10.
 
-The paper names them and prints their numbers of parameters (Table 2); these are the variants that
-have those numbers.
+Tan et al. (2024) name the last three and print their numbers of parameters (Table 2); these are the
+variants, for images of 32x32, that have those numbers.
 """
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 
 from torch import Tensor, nn
 
-from recondite.models.norms import norm_layer
+from recondite._validate import at_least
 
-__all__ = ["BasicBlock", "alexnet", "resnet10", "vgg16"]
+__all__ = [
+    "NORMS",
+    "BasicBlock",
+    "alexnet",
+    "lenet",
+    "lenet_dlg",
+    "mlp",
+    "mlp2",
+    "norm_layer",
+    "resnet10",
+    "vgg16",
+]
+
+NORMS = ("group", "batch", "none")
+
+
+def norm_layer(norm: str, channels: int) -> nn.Module:
+    """Returns the layer that normalises so many channels.
+
+    "batch" mixes the records of a batch, so that no gradient belongs to one record: private
+    training refuses it. "group" (at most 32 groups) has as many parameters and does not.
+    """
+    if norm == "batch":
+        return nn.BatchNorm2d(channels)
+    if norm == "group":
+        return nn.GroupNorm(math.gcd(32, channels), channels)
+    return nn.Identity()
+
+
+def mlp(shape: tuple[int, ...], classes: int, norm: str) -> nn.Module:
+    """Biswas et al. (2025): inputs-50-15-classes, sigmoid, no bias; 13,700 on 1x16x16."""
+    del norm
+    return nn.Sequential(
+        OrderedDict(
+            flatten=nn.Flatten(),
+            fc1=nn.Linear(math.prod(shape), 50, bias=False),
+            act1=nn.Sigmoid(),
+            fc2=nn.Linear(50, 15, bias=False),
+            act2=nn.Sigmoid(),
+            fc3=nn.Linear(15, classes, bias=False),
+        )
+    )
+
+
+def mlp2(shape: tuple[int, ...], classes: int, norm: str, *, hidden: int = 1024) -> nn.Module:
+    """Faustini et al.: "a simple multilayer perceptron with 2 layers".
+
+    Args:
+      shape: Of a record.
+      classes: How many.
+      norm: It has none.
+      hidden: The width of the hidden layer.
+    """
+    del norm
+    width = at_least("hidden", hidden, 1)
+    return nn.Sequential(
+        OrderedDict(
+            flatten=nn.Flatten(),
+            fc1=nn.Linear(math.prod(shape), width),
+            act1=nn.ReLU(),
+            fc2=nn.Linear(width, classes),
+        )
+    )
+
+
+def lenet(shape: tuple[int, int, int], classes: int, norm: str) -> nn.Module:
+    """LeNet-5: 62,006 parameters on 3x32x32 and 44,426 on 1x28x28, with 10 classes."""
+    del norm
+    channels, height, width = shape
+    rows, columns = (((side - 4) // 2 - 4) // 2 for side in (height, width))
+    return nn.Sequential(
+        OrderedDict(
+            conv1=nn.Conv2d(channels, 6, 5),
+            act1=nn.ReLU(),
+            pool1=nn.MaxPool2d(2),
+            conv2=nn.Conv2d(6, 16, 5),
+            act2=nn.ReLU(),
+            pool2=nn.MaxPool2d(2),
+            flatten=nn.Flatten(),
+            fc1=nn.Linear(16 * rows * columns, 120),
+            act3=nn.ReLU(),
+            fc2=nn.Linear(120, 84),
+            act4=nn.ReLU(),
+            fc3=nn.Linear(84, classes),
+        )
+    )
+
+
+def lenet_dlg(shape: tuple[int, int, int], classes: int, norm: str) -> nn.Module:
+    """Zhu et al., "Deep leakage from gradients" (2019): strided, sigmoid, smooth throughout.
+
+    15,826 parameters on 3x32x32 with 10 classes. Weights and biases start uniform in (-0.5, 0.5),
+    as in that paper's code.
+    """
+    del norm
+    channels, height, width = shape
+    rows, columns = (((side + 1) // 2 + 1) // 2 for side in (height, width))
+    model = nn.Sequential(
+        OrderedDict(
+            conv1=nn.Conv2d(channels, 12, 5, stride=2, padding=2),
+            act1=nn.Sigmoid(),
+            conv2=nn.Conv2d(12, 12, 5, stride=2, padding=2),
+            act2=nn.Sigmoid(),
+            conv3=nn.Conv2d(12, 12, 5, padding=2),
+            act3=nn.Sigmoid(),
+            flatten=nn.Flatten(),
+            fc=nn.Linear(12 * rows * columns, classes),
+        )
+    )
+    for parameter in model.parameters():
+        nn.init.uniform_(parameter, -0.5, 0.5)
+    return model
 
 
 def _classifier(features: int, classes: int) -> nn.Sequential:
