@@ -9,7 +9,6 @@ from recondite import models
 from recondite.attacks import (
     DLG,
     IDLG,
-    Adaptive,
     Analytic,
     InvertingGradients,
     MeanImage,
@@ -30,7 +29,6 @@ QUICK = {
     "see-through-gradients": SeeThroughGradients(steps=60, restarts=2),
     "mean-image": MeanImage(steps=60),
     "multi-step": MultiStep(steps=60, local_steps=2),
-    "adaptive": Adaptive(steps=60),
 }
 
 

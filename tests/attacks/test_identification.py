@@ -7,16 +7,19 @@ import math
 import numpy as np
 import pytest
 import torch
+from scipy.stats import beta
 from torch import nn
 
+from recondite.accounting import FixedSize, Poisson, RandomAllocation, Shuffled
 from recondite.attacks.identification import IdentificationGame, Turn, identified
-from recondite.attacks.identification.result import chances
+from recondite.attacks.identification.result import chances, chances_one_a_label, summarised
 from recondite.gradients.clipping import bound_rule
 from recondite.gradients.collector import Collector
 from recondite.gradients.handover import setting_of, units_of
 from recondite.mechanisms import (
     Directional,
     Gaussian,
+    NoNoise,
     PartitionedVonMisesFisher,
     Setting,
     VonMisesFisher,
@@ -47,19 +50,21 @@ MECHANISMS = [
 ]
 
 
-def table(mechanism, *, participation, steps=4, games=3, pool=5, **told):
+def table(mechanism, schedule, *, steps=4, games=3, pool=5, mechanism_of_game=None):
     """Plays some steps; returns the game, and ℓ_t by the mechanism's own log_likelihood."""
     model = network()
     collector = Collector(model)
     bound, rng = bound_rule("flat", 0.7, len(collector.rules)), np.random.default_rng(1)
     units = units_of(collector, bound, 4)
     sized = mechanism.configured(setting_of(collector, bound, 4, 10))
+    bare = mechanism_of_game is not None
+    played = mechanism_of_game.with_dim(sized.dim) if bare else sized
     x, y = torch.randn(20, 6).double(), torch.randint(0, 3, (20,))
     others = (torch.randn(pool, 6).double(), torch.randint(0, 3, (pool,)))
     game = IdentificationGame(
-        model, sized, units, bound, targets=[0, 2, 7][:games],
+        model, played, units, bound, targets=[0, 2, 7][:games],
         target_records=(x[[0, 2, 7][:games]], y[[0, 2, 7][:games]]), pool=others,
-        participation=participation, **told,
+        schedule=schedule,
     )  # fmt: skip
     collector.detach()
     generator = torch.Generator().manual_seed(3)
@@ -68,7 +73,7 @@ def table(mechanism, *, participation, steps=4, games=3, pool=5, **told):
         batch = np.flatnonzero(rng.random(20) < 0.5)
         rows = bounded(model, bound, units, x[batch], y[batch])
         total = rows.sum(0) if len(batch) else torch.zeros(sized.dim).double()
-        release = draw(sized, total, generator, None)
+        release = total if bare else draw(sized, total, generator, None)
         game.watch(Turn(total, release, batch))
         ratio = np.zeros((games, 1 + pool))
         for g, place in enumerate(game.targets):
@@ -88,7 +93,7 @@ def table(mechanism, *, participation, steps=4, games=3, pool=5, **told):
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: m.name)
 def test_secret_participation(mechanism):
-    game, ratios, parts = table(mechanism, participation="poisson", rate=0.3)
+    game, ratios, parts = table(mechanism, Poisson(0.3, 4))
     expected = np.log(0.7 + 0.3 * np.exp(ratios)).sum(0)
     np.testing.assert_allclose(game.secret, expected, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(
@@ -97,16 +102,24 @@ def test_secret_participation(mechanism):
     np.testing.assert_array_equal(game.taken_part, parts.sum(0))
 
 
-def test_allocation_adds_up_whole_epochs():
-    game, ratios, _ = table(Gaussian(0.8), participation="allocation", steps=5, batches=2)
+def test_allocation_adds_up_epochs():
+    """At most one step of an epoch: of one that was broken off, what was seen of it."""
+    game, ratios, _ = table(Gaussian(0.8), RandomAllocation(2, 3), steps=5)
     whole = ratios[:4].reshape(2, 2, *ratios.shape[1:])
-    expected = np.log(np.exp(whole).mean(1)).sum(0)
+    expected = np.log(np.exp(whole).mean(1)).sum(0) + np.log(0.5 + 0.5 * np.exp(ratios[4]))
     np.testing.assert_allclose(game.secret, expected, rtol=1e-6, atol=1e-6)
 
 
-def test_known_participation_is_all_there_is_without_a_secret():
-    game, _, _ = table(Gaussian(0.8), participation="known")
+@pytest.mark.parametrize("schedule", [FixedSize(2, 20, 4), Shuffled(2, 10, 20)])
+def test_batches_of_one_size_hide_nothing(schedule):
+    game, _, _ = table(Gaussian(0.8), schedule)
     assert game.secret is game.known
+
+
+def test_without_noise_the_nearest_wins():
+    game, _, parts = table(Gaussian(0.8), Poisson(0.3, 4), mechanism_of_game=NoNoise())
+    assert (game.known[:, 0] >= game.known[:, 1:].max(1)).all()
+    assert (game.secret[:, 0] > game.secret[:, 1:].max(1))[parts.any(0)].all()
 
 
 @pytest.mark.parametrize("mechanism", MECHANISMS, ids=lambda m: m.name)
@@ -140,6 +153,20 @@ def test_chances_are_those_of_every_draw():
                 ties = sum(value == row[0] for value in drawn)
                 wins.append(0.0 if best > row[0] else 1.0 / (1 + ties))
             assert found == pytest.approx(sum(wins) / len(wins))
+
+
+def test_chances_with_one_candidate_of_every_label():
+    scores = np.random.default_rng(6).integers(0, 5, (4, 7)).astype(float)
+    targets, pool = np.array([0, 1, 2, 0]), np.array([0, 1, 2, 1, 2, 0])
+    for row, own, found in zip(
+        scores, targets, chances_one_a_label(scores, targets, pool), strict=True
+    ):
+        groups = [row[1:][pool == label] for label in range(3) if label != own]
+        wins = [
+            math.prod(1.0 if row[0] > x else 0.5 if row[0] == x else 0.0 for x in drawn)
+            for drawn in itertools.product(*groups)
+        ]
+        assert found == pytest.approx(sum(wins) / len(wins))
 
 
 def test_no_information_is_a_blind_guess():
@@ -177,16 +204,29 @@ def test_certain_games_have_an_interval():
     assert 0.7 < found.low < 1.0
 
 
+@pytest.mark.parametrize("rate", [0.0, 2e-5, 0.1, 0.5, 1.0])
+def test_no_interval_is_narrower_than_the_binomial_one(rate):
+    """Sixty games of a thousand candidates, won by 2e-5 each, cannot say "at most 5e-5"."""
+    games = 60
+    found = summarised([np.full(games, rate)], 1000)
+    won = rate * games
+    low = 0.0 if won == 0 else beta.ppf(0.025, won, games - won + 1)
+    high = 1.0 if won == games else beta.ppf(0.975, won + 1, games - won)
+    assert found.low <= low + 1e-12
+    assert found.high >= high - 1e-12
+    assert found.high >= min(1.0, rate + 3 / games * 0.9)
+    apart = summarised([np.full(30, 0.0), np.full(30, 1.0)], 10)
+    assert (apart.low, apart.high) == (0.0, 1.0)  # two runs that differ so say nothing
+
+
 @pytest.mark.parametrize(
     ("change", "match"),
     [
-        ({"participation": "guess"}, "participation"),
-        ({"rate": None}, "rate is needed"),
-        ({"participation": "allocation"}, "batches is needed"),
-        ({"pool": (torch.zeros(3, 7), torch.zeros(3).long())}, "same shape"),
-        ({"pool": (torch.zeros(3, 6), torch.zeros(2).long())}, "one label a record"),
+        ({"pool": (torch.ones(3, 6), torch.zeros(3).long())}, "a target's own record"),
+        ({"pool": (torch.ones(3, 7), torch.zeros(3).long())}, "same shape"),
+        ({"pool": (torch.ones(3, 6), torch.zeros(2).long())}, "one label a record"),
         ({"targets": [0]}, "one record for each"),
-        ({"mechanism": Directional(1.0, dim=53)}, "no density"),
+        ({"mechanism": Directional(1.0, dim=53, blocks=2)}, "no density"),
     ],
 )
 def test_bad_input(change, match):
@@ -196,10 +236,9 @@ def test_bad_input(change, match):
     given = {
         "mechanism": Gaussian(1.0, dim=53),
         "targets": [0, 1],
-        "target_records": (torch.zeros(2, 6), torch.zeros(2).long()),
+        "target_records": (torch.ones(2, 6), torch.zeros(2).long()),
         "pool": (torch.zeros(3, 6), torch.zeros(3).long()),
-        "participation": "poisson",
-        "rate": 0.1,
+        "schedule": Poisson(0.1, 4),
         **change,
     }
     mechanism = given.pop("mechanism")

@@ -6,8 +6,20 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-SETTINGS = json.loads((ROOT / "results" / "identification.json").read_text())["settings"]
+STORED = json.loads((ROOT / "results" / "identification.json").read_text())
+SETTINGS = STORED["settings"]
+VARIED = [name for name in SETTINGS if name.endswith(("-mislabelled", "-slow"))]
+NATURAL = [name for name in SETTINGS if name not in VARIED]
+ANTIPODAL = STORED["antipodal"]["found"]
 PAGE = (ROOT / "docs" / "theory" / "leakage.md").read_text(encoding="utf-8")
+
+
+def interval(found):
+    return f"{found['rate']:.3f} ({found['low']:.3f}–{found['high']:.3f})"
+
+
+def in_one_line(*cells):
+    return any(all(cell in line for cell in cells) for line in PAGE.splitlines())
 
 
 @pytest.mark.parametrize("name", SETTINGS)
@@ -17,25 +29,64 @@ def test_no_intruder_exceeds_the_bound(name):
         for candidates, result in found.items():
             assert result["games"] >= 2000
             assert result["low"] <= setting["bound"][kind][candidates]
-            assert result["rate"] <= setting["bound"][kind][candidates] + 1e-9
+        if "one_a_label" in setting:
+            assert setting["one_a_label"][kind]["low"] <= setting["bound"][kind]["10"]
 
 
-@pytest.mark.parametrize("name", SETTINGS)
+@pytest.mark.parametrize("name", NATURAL)
 def test_the_page_prints_what_was_played(name):
     setting = SETTINGS[name]
-    ten = setting["success"]["secret"]["10"]
-    cells = [
+    assert in_one_line(
         f"{100 * setting['accuracy']:.1f}%",
-        f"{ten['rate']:.3f} ({ten['low']:.3f}–{ten['high']:.3f})",
+        interval(setting["success"]["secret"]["10"]),
         f"{setting['success']['known']['10']['rate']:.3f}",
         f"{setting['success']['secret']['1000']['rate']:.3f}",
-    ]
-    assert any(all(cell in line for cell in cells) for line in PAGE.splitlines())
+    )
 
 
-def test_the_bound_is_nearly_attained():
+@pytest.mark.parametrize("name", VARIED)
+def test_the_page_prints_what_long_gradients_give(name):
+    setting = SETTINGS[name]
+    ten, bound = setting["one_a_label"]["secret"], setting["bound"]["secret"]["10"]
+    assert ten["games"] >= 2000
+    assert in_one_line(
+        f"{100 * setting['accuracy']:.1f}%",
+        interval(setting["success"]["secret"]["10"]),
+        interval(ten),
+        f"{100 * ten['rate'] / bound:.1f}%",
+    )
+
+
+@pytest.mark.parametrize("name", ["gaussian-1.23-slow", "gaussian-1.23-allocation-slow"])
+def test_the_bound_is_nearly_attained(name):
+    """At least 85% of it, with one candidate of every label."""
+    setting = SETTINGS[name]
+    ten, bound = setting["one_a_label"]["secret"], setting["bound"]["secret"]["10"]
+    assert ten["rate"] >= 0.85 * bound
+    assert ten["low"] <= bound
+
+
+def test_digits_with_their_own_labels_reach_85_percent_of_it():
     for name in ("gaussian-1.23", "gaussian-1.23-allocation"):
         setting = SETTINGS[name]
         share = setting["success"]["secret"]["10"]["rate"] / setting["bound"]["secret"]["10"]
-        assert 0.8 < share < 1.0
+        assert 0.85 <= share < 1.0
         assert f"{100 * share:.1f}%" in PAGE
+        apart = setting["one_a_label"]["secret"]["rate"] / setting["bound"]["secret"]["10"]
+        assert share < apart < 1.0
+        assert f"{100 * apart:.1f}%" in PAGE
+
+
+@pytest.mark.parametrize("name", ANTIPODAL)
+def test_von_mises_fisher_is_tight_at_its_worst_pair(name):
+    found = ANTIPODAL[name]
+    for claim in (*found["claim"].values(), found["two"]):
+        assert claim["low"] <= claim["bound"] + 0.02  # thresholds are estimated, too
+        assert claim["rate"] > 0.9 * claim["bound"]
+    assert found["ten"]["high"] < found["ten"]["bound"]  # the gap elsewhere
+    assert in_one_line(
+        f"κ = {name.removeprefix('vmf-')}",
+        f"{found['claim']['10']['rate']:.3f}",
+        f"{found['two']['rate']:.3f}",
+        f"{found['ten']['rate']:.3f}",
+    )

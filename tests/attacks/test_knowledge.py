@@ -5,9 +5,11 @@ import dataclasses
 import pytest
 
 from recondite.attacks import THREATS, Knowledge, ThreatModel, registry
+from recondite.attacks.base import Asked
+from recondite.attacks.gradient.base import GradientAttack
 from recondite.attacks.knowledge import threat
 
-GRADIENT = tuple(registry.gradient_attacks())
+GRADIENT = tuple(n for n, kind in registry.classes().items() if issubclass(kind, GradientAttack))
 
 
 @pytest.mark.parametrize("name", registry.names())
@@ -60,3 +62,15 @@ def test_names_and_settings_are_checked():
         registry.build("inverting-gradients", start="zeros")
     with pytest.raises(ValueError, match="local_batch_size must be 1 or more"):
         registry.build("multi-step", local_batch_size=0)
+
+
+def test_a_threat_is_what_is_released_and_an_attack_says_which_it_answers():
+    attack = registry.build("inverting-gradients")
+    assert attack.exposed(Asked()) == attack.exposed(Asked(threat="update")) == "update"
+    attack.check_threat(Asked(threat="server"))
+    for word, message in (
+        ("model", "says nothing of threat model: choose threat update"),
+        ("banana", "threat must be update, training or model, got 'banana'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            attack.check_threat(Asked(threat=word))

@@ -19,7 +19,6 @@ from recondite.attacks.membership import (
     WhiteBox,
     train_references,
 )
-from recondite.metrics.roc import null_standard_error
 from recondite.models import build
 from recondite.records import load
 
@@ -122,7 +121,8 @@ def test_over_fitted_model_on_cifar10(cifar):
 
 def test_model_that_saw_neither_set_tells_nothing(digits):
     for name, result in _all(dataclasses.replace(digits, victim=digits.stranger)).items():
-        error = null_standard_error(len(result.scores_members), len(result.scores_nonmembers))
+        ours, others = len(result.scores_members), len(result.scores_nonmembers)
+        error = ((ours + others + 1) / (12 * ours * others)) ** 0.5  # of the AUC, by chance
         assert abs(result.auc - 0.5) <= 3 * error, (name, result.auc)
         assert result.epsilon_lower(1e-5, 0.999).epsilon < 0.2, name
 

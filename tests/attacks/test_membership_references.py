@@ -123,6 +123,17 @@ def test_halves_come_in_opposite_pairs(records):
         module.halves(5, 2, seed=0, size=6)
 
 
+@pytest.mark.parametrize("coins", [6, 7])
+def test_coins_put_records_into_one_model_of_each_pair_whatever_the_size(coins):
+    positions, inside = module.halves(30, 4, seed=1, size=20, coins=coins)
+    assert positions.shape == (4, 20)
+    assert (inside.sum(axis=1) == 20).all()
+    assert (inside[::2, :coins] ^ inside[1::2, :coins]).all()
+    assert inside[:, coins:].mean() > 0.6, "others fill up"
+    with pytest.raises(ValueError, match="size must leave room for half of 10 records"):
+        module.halves(12, 2, seed=0, size=11, coins=10)
+
+
 @pytest.mark.parametrize(
     ("make", "line"),
     [

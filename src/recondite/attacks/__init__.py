@@ -2,21 +2,29 @@
 
 from recondite.attacks.audit import CanaryAudit
 from recondite.attacks.base import Asked, Attack
-from recondite.attacks.gradient.adaptive import Adaptive
 from recondite.attacks.gradient.analytic import Analytic
 from recondite.attacks.gradient.base import GradientAttack, Reconstruction
 from recondite.attacks.gradient.bounded import Bounding
+from recondite.attacks.gradient.crafted import CraftedWeights
 from recondite.attacks.gradient.dlg import DLG, IDLG
 from recondite.attacks.gradient.inverting import InvertingGradients
 from recondite.attacks.gradient.labels import infer_labels
 from recondite.attacks.gradient.mean_image import MeanImage
 from recondite.attacks.gradient.multi_step import MultiStep, update
-from recondite.attacks.gradient.priors import GaussianPrior
 from recondite.attacks.gradient.see_through import SeeThroughGradients
+from recondite.attacks.identification.attack import Identify
 from recondite.attacks.inversion import ModelInversion
 from recondite.attacks.knowledge import THREATS, Knowledge, ThreatModel
-from recondite.attacks.membership import Lira, Reference, Rmia, Threshold, WhiteBox
+from recondite.attacks.membership import Lira, Recipe, Reference, Rmia, Threshold, WhiteBox
 from recondite.attacks.outcome import Claim, Outcome
+from recondite.attacks.posterior import (
+    Adaptive,
+    ChannelPosterior,
+    GaussNewton,
+    ImportanceWeights,
+    PublicPrior,
+    Strongest,
+)
 from recondite.attacks.victim import RecordSets, Victim
 
 __all__ = [
@@ -29,9 +37,13 @@ __all__ = [
     "Attack",
     "Bounding",
     "CanaryAudit",
+    "ChannelPosterior",
     "Claim",
-    "GaussianPrior",
+    "CraftedWeights",
+    "GaussNewton",
     "GradientAttack",
+    "Identify",
+    "ImportanceWeights",
     "InvertingGradients",
     "Knowledge",
     "Lira",
@@ -39,11 +51,14 @@ __all__ = [
     "ModelInversion",
     "MultiStep",
     "Outcome",
+    "PublicPrior",
+    "Recipe",
     "Reconstruction",
     "RecordSets",
     "Reference",
     "Rmia",
     "SeeThroughGradients",
+    "Strongest",
     "ThreatModel",
     "Threshold",
     "Victim",

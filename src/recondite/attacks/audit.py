@@ -37,6 +37,7 @@ class CanaryAudit(Attack):
     needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.GRADIENTS, Knowledge.DEFENCE})
     threats: ClassVar[frozenset[Threat]] = frozenset({"training"})
     reads: ClassVar[tuple[str, ...]] = ()
+    amounts: ClassVar[bool] = True
 
     runs: int = 500
     steps: int | None = None

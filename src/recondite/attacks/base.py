@@ -7,13 +7,17 @@ subclasses of :class:`Attack`; commands, studies and reports then know it by its
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-from recondite.attacks.knowledge import Knowledge
+from recondite.attacks.knowledge import THREATS, Knowledge
 
 if TYPE_CHECKING:
+    from torch import nn
+
+    from recondite.attacks.gradient.base import Reconstruction
+    from recondite.attacks.leak import Leak
     from recondite.attacks.outcome import Outcome
     from recondite.attacks.victim import Victim
 
@@ -34,7 +38,10 @@ class Asked:
       labels: Whether the attacker is told the labels.
       records: Members, and about as many others, of a membership attack: twice as many training
         records are put in or left out by coins.
-      threat: The attacker it must be possible for.
+      threat: What is released to the attacker: ``update``, ``training`` or ``model``; None for what
+        the attack answers first. An attacker's name (``server``, …), as in 0.1, is only checked
+        for what they must know.
+      participation: Whether the attacker is told in which steps a record took part.
     """
 
     images: int = 8
@@ -43,6 +50,7 @@ class Asked:
     labels: bool = True
     records: int = 300
     threat: str | None = None
+    participation: Literal["secret", "known"] = "secret"
 
 
 @dataclass(frozen=True)
@@ -53,13 +61,19 @@ class Available:
       data: The data set's name.
       records: Training records.
       test_records: Held-out records.
-      shape: (c, h, w) of a record.
+      shape: (c, h, w) of an image; of a record otherwise.
+      kind: What the records are, in the plural; empty where nobody says.
+      classes: How many there are; 0 where amounts are predicted.
+      model: Makes the network that is attacked; None where nobody says.
     """
 
     data: str
     records: int
     test_records: int
     shape: tuple[int, ...]
+    kind: str = ""
+    classes: int = 2
+    model: Callable[[], nn.Module] | None = None
 
 
 @dataclass(frozen=True)
@@ -91,8 +105,13 @@ class Attack(ABC):
       threats: What it shows to be exposed: an ``update`` (the gradient or weights of one step), the
         ``training`` (everything a run releases), or the ``model`` (the trained one alone).
       reads: The fields of :class:`Asked` that a study may give for it.
+      from_transcript: Whether it answers threat ``training`` from the transcript of the run.
       wants: Which defences it needs, for the one line that says that a study has none; empty where
         a study without one is nothing to mention.
+      takes: The kinds of records that it can attack, as :attr:`~recondite.records.Records.kind`
+        names them; empty for any.
+      amounts: Whether it can attack a model that predicts amounts, not classes.
+      takes_gradients: Whether it can be given gradients that somebody else's training released.
     """
 
     name: ClassVar[str]
@@ -100,7 +119,11 @@ class Attack(ABC):
     needs: ClassVar[frozenset[Knowledge]]
     threats: ClassVar[frozenset[Threat]]
     reads: ClassVar[tuple[str, ...]] = ("threat",)
+    from_transcript: ClassVar[bool] = False
     wants: ClassVar[str] = ""
+    takes: ClassVar[tuple[str, ...]] = ()
+    amounts: ClassVar[bool] = False
+    takes_gradients: ClassVar[bool] = False
 
     @classmethod
     def setting_names(cls) -> tuple[str, ...]:
@@ -114,15 +137,68 @@ class Attack(ABC):
         del defence
         return True
 
+    @classmethod
+    def exposed(cls, asked: Asked) -> Threat:
+        """What its rows show to be exposed: the threat that is asked for, or its first one.
+
+        Raises:
+          ValueError: In one line, where the attack says nothing of the threat asked for.
+        """
+        answered = [threat for threat in THREATENED if threat in cls.threats]
+        if asked.threat not in THREATENED:
+            return answered[0]
+        if asked.threat not in answered:
+            raise ValueError(
+                f"attack {cls.name} says nothing of threat {asked.threat}: choose threat "
+                f"{' or '.join(answered)}"
+            )
+        return asked.threat
+
+    def check_threat(self, asked: Asked) -> None:
+        """Refuses, in one line, a threat that it says nothing of or that nobody knows."""
+        if asked.threat is None or asked.threat in THREATENED:
+            self.exposed(asked)
+        elif asked.threat in THREATS:
+            THREATS[asked.threat].check(self)
+        else:
+            raise ValueError(
+                f"threat must be {', '.join(THREATENED[:-1])} or {THREATENED[-1]}, got "
+                f"{asked.threat!r}"
+            )
+
     def trains(self, asked: Asked) -> bool:
         """Whether it attacks a trained model; where not, a single attack trains nothing."""
         del asked
         return True
 
+    def replays(self, asked: Asked) -> bool:
+        """Whether it needs the transcript of the training, which is recorded for it then."""
+        return self.from_transcript and self.exposed(asked) == "training"
+
     def misfits(self, asked: Asked, there: Available) -> Iterator[tuple[str, str]]:
         """What a study asks for and has not got: the key, and what is wrong with it."""
         del asked, there
         return iter(())
+
+    def refusal(self, there: Available) -> str | None:
+        """Why it can attack nothing of this kind, in one line; None where it can.
+
+        Said before anything is trained, and again by ``evaluate``.
+        """
+        if self.takes and there.kind and there.kind not in self.takes:
+            return f"takes {' or '.join(self.takes)}: {there.data} holds {there.kind}"
+        if not there.classes and not self.amounts:
+            return f"needs classes: the target of {there.data} holds amounts"
+        try:
+            if there.model is not None:
+                self.check_model(there.model(), there.shape)
+        except ValueError as error:
+            return str(error).removeprefix(f"{self.name} ")
+        return None
+
+    def check_model(self, model: nn.Module, shape: tuple[int, ...]) -> None:
+        """Refuses, in one line, a model that it cannot attack; any will do by default."""
+        del model, shape
 
     def evaluate(self, victim: Victim) -> Outcome:
         """Attacks a victim.
@@ -140,7 +216,26 @@ class Attack(ABC):
                 f"attack {self.name} needs {', '.join(missing)}, which this victim does not offer: "
                 "choose another attack"
             )
-        return self._evaluate(victim)
+        test = victim.records.test
+        there = Available(
+            test.name, len(victim.records.training), len(test), test.shape, test.kind,
+            len(test.classes),
+        )  # fmt: skip
+        refused = self.refusal(there)
+        if refused is not None:
+            raise ValueError(f"attack {self.name} {refused}")
+        exposed = self.exposed(victim.asked)
+        return replace(self._evaluate(victim), threat=exposed)
+
+    def rebuild(self, leak: Leak) -> Reconstruction:
+        """Rebuilds records from gradients that leaked; scores nothing.
+
+        Raises:
+          ValueError: In one line, where it takes no gradients, or not these. A defence that it
+            would have to ignore is refused.
+        """
+        del leak
+        raise ValueError(f"attack {self.name} takes no gradients: choose another")
 
     @abstractmethod
     def _evaluate(self, victim: Victim) -> Outcome:

@@ -14,9 +14,10 @@ from scipy.stats import beta
 from torch import Tensor, nn
 
 from recondite.attacks.outcome import Claim
+from recondite.attacks.scoring import as_images
 from recondite.attacks.victim import Victim
 from recondite.mechanisms import Setting, UndefinedNotionError
-from recondite.records import ImageSet
+from recondite.records import Records
 
 __all__ = ["capacity_lower", "identification_claims", "information_lower"]
 
@@ -47,7 +48,7 @@ def identification_claims(
     victim: Victim,
     model: nn.Module,
     pixels: Tensor,
-    chosen: ImageSet,
+    chosen: Records,
     size: int,
     *,
     told: bool,
@@ -68,8 +69,10 @@ def identification_claims(
     """
     if size != 1 or victim.defence.clipping == "per-layer":
         return ()
-    test = victim.records.test
-    rebuilt, true = pixels.flatten(0, 1).flatten(1), chosen.images
+    if not chosen.media.startswith("image/"):
+        return ()  # rows of a table may be alike: guessing one of them right says less
+    test = as_images(victim.records.test)
+    rebuilt, true = pixels.flatten(0, 1).flatten(1), chosen.features
     candidates = test.pixels().flatten(1)
     picked = test.images[torch.cdist(rebuilt, candidates).argmin(1)]
     # Equal pixels are the same answer, wherever they stand in the set.

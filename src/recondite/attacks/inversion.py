@@ -139,6 +139,7 @@ class ModelInversion(Attack):
     name: ClassVar[str] = "model-inversion"
     needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.MODEL, Knowledge.PUBLIC_DATA})
     threats: ClassVar[frozenset[Threat]] = frozenset({"model"})
+    takes: ClassVar[tuple[str, ...]] = ("images",)
 
     def __post_init__(self) -> None:
         _validate.at_least("iterations", self.iterations, 1)
@@ -147,19 +148,22 @@ class ModelInversion(Attack):
     def _evaluate(self, victim: Victim) -> Outcome:
         """Each class's typical image from the trained model, against its training records' mean."""
         from recondite.attacks.outcome import Outcome, Rebuilt
-        from recondite.attacks.scoring import scored
+        from recondite.attacks.scoring import as_images, blind_beside, public_of, scored
 
-        records = victim.records
-        found = self.invert(victim.model, records.test, progress=victim.told(self.name))
+        records, test = victim.records, as_images(victim.records.test)
+        found = self.invert(victim.model, test, progress=victim.told(self.name))
         centres = class_centres(records.training, found.labels)
-        pixels, originals = (records.test.pixels(x).clamp(0, 1) for x in (found.images, centres))
+        pixels, originals = (test.pixels(x).clamp(0, 1) for x in (found.images, centres))
         scores, gallery = scored(pixels[:, None], originals[:, None])
+        public = public_of(victim, torch.empty(0, dtype=torch.long))
+        true = test.replaced(centres, found.labels.to(centres.device))
         return Outcome(
             rebuilt=Rebuilt(
                 scores,
                 images_from="means of the training records of each class",
                 matching_loss=tuple(float(value) for value in found.loss.flatten()),
                 figures={"mse_start": found.score(records.training).start},
+                blind=blind_beside(scores, true, public, told=True),
             ),
             # The mean of a small class is close to its records.
             gallery=gallery if victim.shown else None,

@@ -26,6 +26,7 @@ class Knowledge(str, Enum):
     MEMBERS = "part of the training set"
     RECORDS = "the records in question"
     NOISY_RECORDS = "records as a defence lets them through"
+    CHOICE = "the choice of the weights that a client trains"
 
 
 @dataclass(frozen=True)
@@ -53,22 +54,20 @@ class ThreatModel:
 
 
 _EVERYBODY = {Knowledge.PUBLIC_DATA, Knowledge.SHADOW_DATA, Knowledge.RECORDS, Knowledge.DEFENCE}
+_SERVER = frozenset(
+    {
+        Knowledge.MODEL,
+        Knowledge.GRADIENTS,
+        Knowledge.UPDATES,
+        Knowledge.BATCH_STATISTICS,
+        Knowledge.MODE,
+        Knowledge.LABELS,
+        *_EVERYBODY,
+    }
+)
 _ALL = (
-    ThreatModel(
-        "server",
-        "honest-but-curious server",
-        frozenset(
-            {
-                Knowledge.MODEL,
-                Knowledge.GRADIENTS,
-                Knowledge.UPDATES,
-                Knowledge.BATCH_STATISTICS,
-                Knowledge.MODE,
-                Knowledge.LABELS,
-                *_EVERYBODY,
-            }
-        ),
-    ),
+    ThreatModel("server", "honest-but-curious server", _SERVER),
+    ThreatModel("active-server", "server that crafts weights", _SERVER | {Knowledge.CHOICE}),
     ThreatModel(
         "eavesdropper",
         "eavesdropper on the network",

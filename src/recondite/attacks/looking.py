@@ -35,6 +35,7 @@ class Looking(Attack):
     needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.NOISY_RECORDS})
     threats: ClassVar[frozenset[Threat]] = frozenset({"training"})
     reads: ClassVar[tuple[str, ...]] = ("images", "threat")
+    takes: ClassVar[tuple[str, ...]] = ("images",)
     wants: ClassVar[str] = "a defence on records: add a channel or compression"
     paper: ClassVar[str] = "Tan et al., Defending against data reconstruction attacks (2024)"
 
@@ -78,10 +79,11 @@ class Looking(Attack):
         """
         from recondite.attacks.claims import identification_claims
         from recondite.attacks.outcome import Outcome, Rebuilt
-        from recondite.attacks.scoring import picked, scored
+        from recondite.attacks.scoring import as_images, blind_beside, picked, public_of, scored
 
-        test = victim.records.test
-        chosen = test.subset(picked(test, victim.asked.images, victim.seed))
+        test = as_images(victim.records.test)
+        places = picked(test, victim.asked.images, victim.seed)
+        chosen, public = test.subset(places), public_of(victim, places)
         released = test.pixels(victim.defence.seen(chosen.images.unsqueeze(1)))
         originals, pixels = chosen.pixels(), released.clamp(0, 1)
         scores, gallery = scored(pixels, originals.unsqueeze(1))
@@ -93,7 +95,13 @@ class Looking(Attack):
             "mse_uncut_outside": None if inside is None else float(error[:, ~inside].mean()),
         }
         rebuilt = Rebuilt(
-            scores, images_from="held-out records", batch_size=1, victim=None, figures=figures
+            scores,
+            images_from="held-out records",
+            batch_size=1,
+            victim=None,
+            figures=figures,
+            # A channel leaves labels as they are.
+            blind=blind_beside(scores, chosen, public, told=True),
         )
         claims = identification_claims(victim, victim.model, pixels, chosen, 1, told=False)
         return Outcome(rebuilt=rebuilt, gallery=gallery, claims=claims)

@@ -4,20 +4,38 @@ from __future__ import annotations
 
 import io
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recondite.attacks.base import Threat
+from recondite.metrics.floors import Gain, Metric, beats_guessing
 from recondite.notions import json_ready
 
 if TYPE_CHECKING:
-    from recondite.attacks.membership.result import MembershipResult
+    from torch import Tensor
 
-__all__ = ["Claim", "Gallery", "Membership", "Outcome", "Rebuilt", "Scores"]
+    from recondite.attacks.identification.result import Identified
+    from recondite.attacks.membership.result import MembershipResult
+    from recondite.records import Records
+
+__all__ = [
+    "Blind",
+    "Claim",
+    "Floor",
+    "Gallery",
+    "Identification",
+    "Membership",
+    "Outcome",
+    "Rebuilt",
+    "Scores",
+]
 
 _POINTS = 100  # of a ROC curve
+_SHOWN = 16  # victims of a gallery
+_IMAGES = "image/png"
 
 
 @dataclass(frozen=True)
@@ -66,62 +84,203 @@ class Claim:
 
 @dataclass(frozen=True, eq=False)
 class Gallery:
-    """Some originals beside what was rebuilt of them, (n, h, w, c) bytes."""
+    """Some originals, what was rebuilt of them, and what a guess that saw no release hands in.
 
-    originals: NDArray[np.uint8]
-    reconstructions: NDArray[np.uint8]
+    Images are (n, h, w, c) bytes. Every other kind is text, (n,), as ``Records.rendered`` says it:
+    :meth:`of` makes such a gallery. The page shows both by their media type
+    (``records/display.py``).
+
+    Attributes:
+      originals: The victims.
+      reconstructions: What the attack made of them, in their order.
+      guesses: The blind guess at each; None where there is none.
+      media: The media type of one content.
+      places: Each one's place among the victims, in whose order scores are; None for the first.
+    """
+
+    originals: NDArray[Any]
+    reconstructions: NDArray[Any]
+    guesses: NDArray[Any] | None = None
+    media: str = _IMAGES
+    places: NDArray[Any] | None = None
+
+    @classmethod
+    def of(
+        cls,
+        records: Records,
+        rebuilt: Tensor,
+        originals: Tensor,
+        guesses: Tensor | None = None,
+        places: Tensor | None = None,
+    ) -> Gallery:
+        """Of records whose contents are text, such as rows of a table; the first sixteen.
+
+        Args:
+          records: Their kind: its ``rendered`` says how one is shown, its ``media`` as what.
+          rebuilt: (n, …), in its scale.
+          originals: As many.
+          guesses: As many blind guesses; None where there are none.
+          places: Their places among the victims; None where they are the first.
+        """
+
+        def contents(features: Tensor, side: int) -> NDArray[Any]:
+            pairs = zip(features[:_SHOWN], originals[:_SHOWN], strict=True)
+            made = (records.rendered(one, true, reveal=True)[side] for one, true in pairs)
+            return np.array([(content or b"").decode("utf-8") for content in made], dtype=np.str_)
+
+        guessed = None if guesses is None else contents(guesses, 1)
+        of = None if places is None else places[:_SHOWN].cpu().numpy()
+        return cls(contents(rebuilt, 0), contents(rebuilt, 1), guessed, records.media, of)
 
     def to_bytes(self) -> bytes:
         """A compressed file."""
         file = io.BytesIO()
-        np.savez_compressed(file, originals=self.originals, reconstructions=self.reconstructions)
+        held: Any = {"originals": self.originals, "reconstructions": self.reconstructions}
+        if self.guesses is not None:
+            held["guesses"] = self.guesses
+        if self.media != _IMAGES:
+            held["media"] = np.array(self.media)
+        if self.places is not None:
+            held["places"] = self.places
+        np.savez_compressed(file, **held)
         return file.getvalue()
 
     @classmethod
     def from_bytes(cls, file: bytes) -> Gallery:
         """From what :meth:`to_bytes` made; nothing in it is executed."""
         with np.load(io.BytesIO(file), allow_pickle=False) as held:
-            return cls(held["originals"], held["reconstructions"])
+            return cls(
+                held["originals"],
+                held["reconstructions"],
+                held.get("guesses"),
+                str(held["media"]) if "media" in held else _IMAGES,
+                held.get("places"),
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class Scores:
+    """How near reconstructions are to their originals, by the metrics of their records.
+
+    Attributes:
+      metrics: What was measured.
+      values: For each metric's key, one number a victim.
+      exposure: The key of the metric by which victims are ranked.
+      placed: The mean by a metric's key, as if the order within a batch were known.
+      scale: What the numbers are of, in words.
+    """
+
+    metrics: tuple[Metric, ...]
+    values: Mapping[str, tuple[float, ...]]
+    exposure: str
+    placed: Mapping[str, float] = field(default_factory=dict)
+    scale: str = ""
+
+    def __len__(self) -> int:
+        return len(next(iter(self.values.values())))
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a row says it: the values, their mean and median, and the most exposed victim's."""
+        found: dict[str, Any] = {"images": len(self)}
+        for metric in self.metrics:
+            values = self.values[metric.key]
+            worst = max(values) if metric.direction == "higher" else min(values)
+            found[metric.key] = list(values)
+            found[f"{metric.key}_mean"] = sum(values) / len(values)
+            found[f"{metric.key}_median"] = sorted(values)[(len(values) - 1) // 2]
+            found[f"{metric.key}_worst"] = worst
+        found |= {f"{key}_placed_mean": value for key, value in self.placed.items()}
+        # A reader that does not know the records, such as a page, knows the metrics from here.
+        found["metrics"] = [
+            {"key": one.key, "label": one.label, "direction": one.direction, "unit": one.unit}
+            for one in self.metrics
+        ]
+        return {**found, "exposure": self.exposure, "scale": self.scale}
+
+
+@dataclass(frozen=True, eq=False)
+class Blind:
+    """What a guess that sees no release scores on the same victims, and what was gained over it.
+
+    Attributes:
+      guess: The best of the blind guesses, in words: the class mean, the mean, a public record.
+      scores: Of each victim, by the metric's key.
+      gains: Over the guess, by the metric's key, each with its interval over victims.
+      shown: The guess at each of the first victims, as a gallery shows it; None where it has its
+        own.
+    """
+
+    guess: str
+    scores: Mapping[str, tuple[float, ...]]
+    gains: Mapping[str, Gain]
+    shown: NDArray[Any] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a row says it: ``blind``, ``gain`` and ``beats_guessing``."""
+        means = {f"{key}_mean": sum(v) / len(v) for key, v in self.scores.items()}
+        lists = {key: list(values) for key, values in self.scores.items()}
+        return {
+            "blind": {"guess": self.guess, **lists, **means},
+            "gain": {key: _plain(gain) for key, gain in self.gains.items()},
+            "beats_guessing": beats_guessing(self.gains),
+        }
+
+
+def _plain(gain: Gain) -> dict[str, float | None]:
+    low, high = gain.interval or (None, None)
+    return {
+        "value": gain.value,
+        "low": low,
+        "high": high,
+        "level": gain.level,
+        "most": gain.most,
+        "victims": gain.victims,
+    }
 
 
 @dataclass(frozen=True)
-class Scores:
-    """How near reconstructions are to their originals, in pixels in [0, 1].
+class Identification:
+    """How often an attacker picked a record out of n candidates, with what nobody can exceed.
 
     Attributes:
-      mse: Mean squared error of each image.
-      psnr: Peak signal-to-noise ratio of each, in decibels, at most 100.
-      ssim: Structural similarity of each.
-      mse_median: Over the images.
-      mse_mean: Over the images.
-      mse_worst: Of the most exposed image.
-      psnr_mean: Over the images.
-      ssim_mean: Over the images.
-      ssim_worst: Of the most exposed image.
-      mse_placed_mean: As if the order within a batch were known.
-      ssim_placed_mean: The same.
+      found: The rate, with its interval.
+      participation: Whether the attacker was told in which steps the record took part.
+      bound: No attacker of this threat succeeds more often; None where no bound is proven.
+      relation: Which neighbouring data sets the bound and the game speak of.
+      reason: Why there is no bound, in one line; empty where there is one.
     """
 
-    mse: tuple[float, ...]
-    psnr: tuple[float, ...]
-    ssim: tuple[float, ...]
-    mse_median: float
-    mse_mean: float
-    mse_worst: float
-    psnr_mean: float
-    ssim_mean: float
-    ssim_worst: float
-    mse_placed_mean: float
-    ssim_placed_mean: float
+    found: Identified
+    participation: Literal["secret", "known"]
+    bound: float | None
+    relation: str
+    reason: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """As a row says it."""
-        lists = {"mse", "psnr", "ssim"}
-        return {
-            "images": len(self.mse),
-            **{name: list(v) if name in lists else v for name, v in vars(self).items()},
-            "scale": "pixels in [0, 1]",
-        }
+        own = {key: getattr(self, key) for key in ("participation", "bound", "relation", "reason")}
+        return {**self.found.to_dict(), **own}
+
+
+@dataclass(frozen=True)
+class Floor:
+    """An error that no attacker, or no attacker under stated conditions, can go below.
+
+    Attributes:
+      key: Which floor.
+      mse: In squared units of the scores, a mean over a record's numbers.
+      proven: Whether it is a bound; an estimate otherwise.
+      worst_case: Whether it speaks of every record, or of the average one under ``prior``.
+      prior: The prior it needs, in words; empty where it needs none.
+      sentence: What it says, in plain words.
+    """
+
+    key: str
+    mse: float
+    proven: bool
+    worst_case: bool
+    prior: str
+    sentence: str
 
 
 @dataclass(frozen=True)
@@ -137,6 +296,7 @@ class Rebuilt:
       batch_size: Records behind a gradient; None without gradients.
       victim: "trained" or "untrained"; None where no model takes part.
       figures: Further figures of the attack's own, by name.
+      blind: What a blind guess scores on the same victims; None where there is none to compare.
     """
 
     scores: Scores
@@ -147,6 +307,7 @@ class Rebuilt:
     batch_size: int | None = None
     victim: str | None = "trained"
     figures: Mapping[str, float | None] = field(default_factory=dict)
+    blind: Blind | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -173,7 +334,10 @@ class Outcome:
       rebuilt: Scores of what it rebuilt; None where it rebuilds nothing.
       gallery: Images to show; None where there are none, or none may be shown.
       membership: Whom it recognised; None where it asks nobody.
+      identification: How often it picked the record out of 10, 100, 1,000 candidates.
+      floors: Errors that nobody can go below, for this victim and threat.
       claims: Upper bounds beside what it showed.
+      threat: What it shows to be exposed; None for an outcome that no attack made.
       notes: What a reader should know.
       iterations: Steps it took.
       interrupted: Whether it was ended early and holds the best so far.
@@ -183,11 +347,22 @@ class Outcome:
     rebuilt: Rebuilt | None = None
     gallery: Gallery | None = None
     membership: Membership | None = None
+    identification: tuple[Identification, ...] = ()
+    floors: tuple[Floor, ...] = ()
     claims: tuple[Claim, ...] = ()
+    threat: Threat | None = None
     notes: tuple[str, ...] = ()
     iterations: int = 0
     interrupted: bool = False
     seconds: float = 0.0
+
+    @property
+    def pictures(self) -> Gallery | None:
+        """The gallery, with what a blind guess hands in at the same victims."""
+        blind = None if self.rebuilt is None else self.rebuilt.blind
+        if self.gallery is None or blind is None or blind.shown is None:
+            return self.gallery
+        return replace(self.gallery, guesses=blind.shown[: len(self.gallery.originals)])
 
     def to_dict(self, gallery: str | None = None) -> dict[str, Any]:
         """The parts of a row, in plain values.
@@ -196,8 +371,11 @@ class Outcome:
           gallery: Where the images are, as the row says it.
         """
         return {
+            "threat": self.threat,
             "reconstruction": self._reconstruction(gallery),
             "membership": None if self.membership is None else self.membership.to_dict(),
+            "identification": [one.to_dict() for one in self.identification],
+            "floors": [json_ready(vars(one)) for one in self.floors],
             "claims": [claim.to_dict() for claim in self.claims],
             "notes": list(self.notes),
         }
@@ -210,6 +388,7 @@ class Outcome:
             **made.scores.to_dict(),
             "gallery": gallery if self.gallery is not None else None,
             **made.figures,
+            **({} if made.blind is None else made.blind.to_dict()),
             "matching_loss": list(made.matching_loss),
             "labels_right": made.labels_right,
             "iterations": self.iterations,

@@ -15,19 +15,44 @@ from typing import Any
 
 from recondite.attacks.audit import CanaryAudit
 from recondite.attacks.base import THREATENED, Attack, asked_fields
-from recondite.attacks.gradient.adaptive import Adaptive
 from recondite.attacks.gradient.analytic import Analytic
-from recondite.attacks.gradient.base import GradientAttack
+from recondite.attacks.gradient.crafted import CraftedWeights
 from recondite.attacks.gradient.dlg import DLG, IDLG
 from recondite.attacks.gradient.inverting import InvertingGradients
 from recondite.attacks.gradient.mean_image import MeanImage
 from recondite.attacks.gradient.multi_step import MultiStep
 from recondite.attacks.gradient.see_through import SeeThroughGradients
+from recondite.attacks.gradient.spear import Spear
+from recondite.attacks.identification import Identify
 from recondite.attacks.inversion import ModelInversion
 from recondite.attacks.looking import Looking
-from recondite.attacks.membership import Lira, Reference, Rmia, Threshold, WhiteBox
+from recondite.attacks.membership import (
+    Lira,
+    MembershipAttack,
+    Reference,
+    Rmia,
+    Threshold,
+    WhiteBox,
+)
+from recondite.attacks.posterior import (
+    Adaptive,
+    ChannelPosterior,
+    GaussNewton,
+    ImportanceWeights,
+    Strongest,
+)
+from recondite.attacks.tabular import TabularInversion
+from recondite.attacks.text.span_check import SpanCheck
 
-__all__ = ["GROUP", "attack_named", "build", "built_in", "classes", "gradient_attacks", "names"]
+__all__ = [
+    "GROUP",
+    "attack_named",
+    "build",
+    "built_in",
+    "classes",
+    "membership_attacks",
+    "names",
+]
 
 GROUP = "recondite.attacks"
 
@@ -39,14 +64,23 @@ _OWN: tuple[type[Attack], ...] = (
     Analytic,
     MeanImage,
     MultiStep,
+    CraftedWeights,
+    Strongest,
+    ImportanceWeights,
+    GaussNewton,
     Adaptive,
+    TabularInversion,
+    Spear,
     ModelInversion,
     Looking,
+    ChannelPosterior,
     Threshold,
     Reference,
     Lira,
     Rmia,
     WhiteBox,
+    Identify,
+    SpanCheck,
     CanaryAudit,
 )
 _TAKEN = ("none", "list")  # a row without an attack, and a word of the command
@@ -94,9 +128,9 @@ def _check(kind: Any, known: Collection[str]) -> None:
         raise ValueError(f"its setting {twice[0]} is a study's key that it reads")
 
 
-def gradient_attacks() -> dict[str, type[GradientAttack]]:
-    """Those that gradients from a file can be given to."""
-    return {name: kind for name, kind in classes().items() if issubclass(kind, GradientAttack)}
+def membership_attacks() -> dict[str, type[MembershipAttack]]:
+    """Those that a model can be given to, with members of its training set and others."""
+    return {name: kind for name, kind in classes().items() if issubclass(kind, MembershipAttack)}
 
 
 def names() -> tuple[str, ...]:

@@ -13,10 +13,11 @@ from recondite.attacks.base import Asked
 from recondite.attacks.knowledge import Knowledge
 from recondite.gradients.leaked import configured_for, leaked_gradients
 from recondite.mechanisms import Mechanism, NoNoise, Observed
-from recondite.records import ImageSet
+from recondite.records import Records
 
 if TYPE_CHECKING:
     from recondite.accounting.auditing import AuditResult
+    from recondite.attacks.transcript import Transcript
     from recondite.channels.base import Channel
     from recondite.configuration import TrainingConfig
 
@@ -33,16 +34,22 @@ class RecordSets:
       whole: The training records before coins left some out; None where none were.
       members: Records whose coin said "in"; None without coins.
       others: Records whose coin said "out"; None without coins.
+      rest: Training records that no coin decided about; None without coins, or where there are
+        none.
+      public: Records of the same kind that an attacker has, none of them attacked; None for the
+        held-out ones that are not.
     """
 
-    training: ImageSet
-    test: ImageSet
-    whole: ImageSet | None = None
-    members: ImageSet | None = None
-    others: ImageSet | None = None
+    training: Records
+    test: Records
+    whole: Records | None = None
+    members: Records | None = None
+    others: Records | None = None
+    rest: Records | None = None
+    public: Records | None = None
 
     @property
-    def every(self) -> ImageSet:
+    def every(self) -> Records:
         """All training records, whatever the coins said."""
         return self.training if self.whole is None else self.whole
 
@@ -64,8 +71,10 @@ class Defended:
       clipping: How each record's gradient is bounded.
       max_grad_norm: The bound.
       noisy_records: Whether a channel makes records noisy before any training.
+      fresh_noise: Whether it does so anew at every use of a record.
       seen: Records as training sees them: (…, c, h, w) to the same shape. Draws the same noise for
         the same call of one victim.
+      looks: Noisy copies of one record, each with fresh noise, that a whole training makes.
       fitted: The channel, fitted on its first use and kept; None without one.
     """
 
@@ -73,7 +82,9 @@ class Defended:
     clipping: str = "none"
     max_grad_norm: float = 1.0
     noisy_records: bool = False
+    fresh_noise: bool = False
     seen: Callable[[Tensor], Tensor] = _unchanged
+    looks: int = 1
     fitted: Callable[[], Channel | None] = _no_channel
 
     @property
@@ -135,10 +146,15 @@ class Victim:
       records: Its records.
       defence: Its defence.
       account: What was promised of its training.
-      recipe: How it was trained, for reference models; None where nobody says.
+      recipe: How it was trained, its defence left out; None where nobody says.
+      trainer: Trains a model in place on other records as this one was, its defence with it, for
+        reference models: ``trainer(model, features, labels, seed)``. None where ``recipe`` says
+        everything.
       audit: Audits the engine that trained it: ``audit(mechanism, seed=…, **options)``; None where
         there is no engine.
       asked: What is asked of this attack.
+      transcript: What its training released, step by step; None where no attack replays it, it
+        would not fit into memory, or noise is on records.
       seed: Everything that an attack draws follows from it.
       shown: Whether images that are near its records may be shown.
       offers: What an attacker knows. Updates of several local steps are a federation's.
@@ -152,8 +168,10 @@ class Victim:
     defence: Defended = field(default_factory=Defended)
     account: Accounted = field(default_factory=Accounted)
     recipe: TrainingConfig | None = None
+    trainer: Callable[[nn.Module, Tensor, Tensor, int], Any] | None = None
     audit: Callable[..., Audit] | None = None
     asked: Asked = field(default_factory=Asked)
+    transcript: Transcript | None = None
     seed: int = 0
     shown: bool = True
     offers: frozenset[Knowledge] = frozenset(Knowledge) - {Knowledge.UPDATES}

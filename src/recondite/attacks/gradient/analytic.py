@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from torch import Tensor, nn
 from recondite.attacks.gradient.base import GradientAttack, Progress, Reconstruction
 from recondite.attacks.gradient.victims import Victims
 
-__all__ = ["Analytic"]
+__all__ = ["Analytic", "distinct"]
 
 
 @dataclass(frozen=True)
@@ -42,10 +43,10 @@ class Analytic(GradientAttack):
     ) -> Reconstruction:
         del progress, time_limit
         began = time.perf_counter()
-        name, bias = _first_linear(victims)
+        name, bias = first_linear(victims)
         weight = victims.gradients[name].double()
         if bias is not None:
-            flat, notes = _quotients(weight, victims.gradients[bias].double(), victims)
+            flat, notes = quotients(weight, victims.gradients[bias].double(), victims)
         elif victims.batch_size == 1:
             flat, notes = _rank_one(weight, victims)
         else:
@@ -63,9 +64,9 @@ class Analytic(GradientAttack):
         )
 
 
-def _first_linear(victims: Victims) -> tuple[str, str | None]:
+def first_linear(victims: Victims) -> tuple[str, str | None]:
     """Names of the weight and the bias of the layer that records enter."""
-    pixels = victims.shape[0] * victims.shape[1] * victims.shape[2]
+    pixels = math.prod(victims.shape)
     for name, module in victims.model.named_modules():
         if isinstance(module, nn.Linear) and module.in_features == pixels:
             prefix = f"{name}." if name else ""
@@ -80,7 +81,7 @@ def _first_linear(victims: Victims) -> tuple[str, str | None]:
     )
 
 
-def _quotients(weight: Tensor, bias: Tensor, victims: Victims) -> tuple[Tensor, tuple[str, ...]]:
+def quotients(weight: Tensor, bias: Tensor, victims: Victims) -> tuple[Tensor, tuple[str, ...]]:
     batch = victims.batch_size
     if not bool(bias.any(1).all()):
         raise ValueError("analytic: the first layer's bias has a zero gradient: nothing to divide")
@@ -94,7 +95,7 @@ def _quotients(weight: Tensor, bias: Tensor, victims: Victims) -> tuple[Tensor, 
     outside = _outside(candidates, victims).masked_fill(silent, torch.inf)
     images = []
     for rows, miss in zip(candidates, outside, strict=True):
-        images.append(_distinct(rows[miss.argsort()], batch))
+        images.append(distinct(rows[miss.argsort()], batch))
     return torch.stack(images), (
         "rows that one record alone activates are exact, others are weighted averages: an estimate",
     )
@@ -118,7 +119,7 @@ def _outside(candidates: Tensor, victims: Victims) -> Tensor:
     return (shaped - victims.clamp(shaped)).abs().flatten(2).mean(2)
 
 
-def _distinct(rows: Tensor, count: int) -> Tensor:
+def distinct(rows: Tensor, count: int) -> Tensor:
     """The first rows that differ from each other; repeated when there are not enough."""
     chosen: list[Tensor] = []
     for row in rows:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -14,10 +14,13 @@ from recondite import _validate
 from recondite.attacks.base import Asked, Attack, Available, Threat
 from recondite.attacks.gradient.victims import Victims
 from recondite.attacks.knowledge import Knowledge
+from recondite.gradients.losses import usual_loss
 
 if TYPE_CHECKING:
+    from recondite.attacks.leak import Leak
     from recondite.attacks.outcome import Outcome
     from recondite.attacks.victim import Victim
+    from recondite.records import Records
 
 __all__ = ["GradientAttack", "Progress", "Reconstruction"]
 
@@ -55,6 +58,7 @@ class Reconstruction:
       seconds: Time taken.
       notes: What a reader should know.
       by_user: Whether a keyboard interrupt stopped it early, and not the time limit.
+      figures: Further figures of the attack's own, by name.
     """
 
     images: Tensor
@@ -66,6 +70,7 @@ class Reconstruction:
     seconds: float = 0.0
     notes: tuple[str, ...] = ()
     by_user: bool = False
+    figures: Mapping[str, float | None] = field(default_factory=dict)
 
     def victim(self, index: int) -> Reconstruction:
         """The part of one victim."""
@@ -92,6 +97,8 @@ class GradientAttack(Attack):
     needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.MODEL, Knowledge.GRADIENTS})
     threats: ClassVar[frozenset[Threat]] = frozenset({"update"})
     reads: ClassVar[tuple[str, ...]] = ("images", "batch_size", "victim", "labels", "threat")
+    takes: ClassVar[tuple[str, ...]] = ("images",)
+    takes_gradients: ClassVar[bool] = True
     paper: ClassVar[str]
     restarts: int = 1
 
@@ -106,78 +113,67 @@ class GradientAttack(Attack):
             has = f"{there.data} has {there.test_records}"
             yield "images", f"needs {wanted} held-out records: {has}"
 
-    def informed(self, victim: Victim, model: nn.Module, public: Tensor) -> GradientAttack:
-        """The attack with what it knows of this victim; most know nothing but the gradient.
-
-        Args:
-          victim: The victim.
-          model: Whose gradients leak.
-          public: Images of the same kind that are not attacked.
-        """
-        del victim, model, public
-        return self
-
     @staticmethod
     def originals(images: Tensor) -> Tensor:
         """What the result is compared with, (victims, batch, c, h, w): the records themselves."""
         return images
+
+    @staticmethod
+    def compared(chosen: Records, true: Tensor) -> Records:
+        """``originals`` as records, for a blind guess at them; without a class where mixed."""
+        flat = true.flatten(0, 1)
+        if len(flat) == len(chosen):
+            return chosen
+        return chosen.replaced(flat, torch.zeros_like(chosen.labels[: len(flat)]))
 
     def _evaluate(self, victim: Victim) -> Outcome:
         """Attacks what one step on held-out records releases.
 
         They never were in the training set: the gradient is what a client would send for them.
         """
-        from recondite.attacks import scoring
-        from recondite.attacks.claims import identification_claims
-        from recondite.attacks.outcome import Outcome, Rebuilt
+        from recondite.attacks.gradient.held_out import aimed, outcome_of
+        from recondite.attacks.scoring import bounds_of
 
-        asked, test = victim.asked, victim.records.test
-        picked = scoring.picked(test, asked.images * asked.batch_size, victim.seed)
-        chosen = test.subset(picked)
-        images = chosen.images.reshape(asked.images, asked.batch_size, *test.shape)
-        labels = chosen.labels.reshape(asked.images, asked.batch_size)
+        asked, aim = victim.asked, aimed(victim)
         model = victim.target()
-        leaked = victim.leak(model, images, labels)
-        others = torch.ones(len(test), dtype=torch.bool)
-        others[picked] = False
-        low, high = scoring.bounds_of(test)
-        found = self.informed(victim, model, test.images[others]).reconstruct_many(
+        found = self.reconstruct_many(
             model,
-            nn.functional.cross_entropy,
-            leaked,
-            shape=test.shape,
+            usual_loss,
+            victim.leak(model, aim.features, aim.labels),
+            shape=aim.test.shape,
             batch_size=asked.batch_size,
-            labels=labels if asked.labels else None,
-            bounds=(low.to(images), high.to(images)),
+            labels=aim.labels if asked.labels else None,
+            bounds=bounds_of(aim.test),
+            classes=aim.test.outputs,
             seed=victim.seed,
             progress=victim.told(self.name),
         )
-        if not torch.isfinite(found.images).all():
+        true = self.originals(aim.features)
+        against = replace(aim, features=true, chosen=self.compared(aim.chosen, true))
+        return outcome_of(victim, model, against, found, told=asked.labels, restarts=self.restarts)
+
+    def rebuild(self, leak: Leak) -> Reconstruction:
+        """Matches the average of each victim's releases; refuses a defence, which it cannot use."""
+        if leak.defended:
             raise ValueError(
-                "the attack diverged: its images are not finite (lower its learning rate)"
+                f"{self.name} cannot use a defence: leave it out, or choose importance-weights, "
+                "gauss-newton or strongest, which do"
             )
-        true = self.originals(images)
-        pixels, originals = (test.pixels(x).clamp(0, 1) for x in (found.images, true))
-        scores, gallery = scoring.scored(pixels, originals)
-        return Outcome(
-            rebuilt=Rebuilt(
-                scores,
-                images_from="held-out records",
-                matching_loss=tuple(float(value) for value in found.loss.flatten()),
-                labels_right=None if asked.labels else scoring.labels_found(found.labels, labels),
-                restarts=self.restarts,
-                batch_size=asked.batch_size,
-                victim=asked.victim,
-            ),
-            gallery=gallery,
-            claims=identification_claims(
-                victim, model, pixels, chosen, asked.batch_size, told=asked.labels
-            ),
-            notes=found.notes,
-            iterations=found.steps,
-            interrupted=found.interrupted,
-            seconds=found.seconds,
+        found = self.reconstruct_many(
+            leak.model,
+            usual_loss,
+            leak.average(),
+            shape=leak.shape,
+            batch_size=leak.batch_size,
+            labels=leak.labels,
+            bounds=leak.bounds,
+            seed=leak.seed,
+            progress=lambda now: leak.progress(self.name, now.step / max(now.steps, 1)),
+            time_limit=leak.time_limit,
         )
+        if leak.releases == 1:
+            return found
+        return replace(found, notes=(*found.notes, f"the average of {leak.releases} releases"))
 
     def reconstruct(
         self,

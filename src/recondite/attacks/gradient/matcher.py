@@ -64,18 +64,6 @@ class Matcher:
             found.update(layer.gradients())
         return [found[name] for name in self.victims.gradients]
 
-    def each_record(self, images: Tensor, labels: Tensor) -> Tensor:
-        """Every record's own gradient, unbounded and flat, (trials, batch, p)."""
-        trials, batch = images.shape[:2]
-        alone, own = images.flatten(0, 1).unsqueeze(1), labels.flatten(0, 1).unsqueeze(1)
-        rows = torch.arange(trials, device=images.device).repeat_interleave(batch)
-        plain, self.bounding = self.bounding, Bounding()
-        try:
-            found = self.gradients(alone, own, rows)
-        finally:
-            self.bounding = plain
-        return torch.cat([g.flatten(1) for g in found], 1).reshape(trials, batch, -1)
-
     def targets(self, rows: Tensor | None = None) -> list[Tensor]:
         """The leaked gradients, once a trial."""
         if rows is None and self.restarts == 1:
@@ -180,6 +168,8 @@ def _agrees(victims: Victims) -> bool:
         2, 2, *victims.shape, generator=generator, device=victims.device, dtype=victims.dtype
     )
     labels = torch.tensor([[0, 1], [1, 1]], device=victims.device)
+    if victims.classes == 1:  # amounts
+        labels = labels.to(victims.dtype)
     named = dict(victims.model.named_parameters())
     try:
         layers = LayerTape(victims.model, victims.loss_fn).rows(images.requires_grad_(), labels)

@@ -22,7 +22,7 @@ class Victims:
       model: The network.
       loss_fn: Its loss, averaged over a batch.
       gradients: Parameter name to (victims, *parameter), in the order of the model.
-      shape: (c, h, w) of a record.
+      shape: Of a record: (c, h, w) of an image.
       batch_size: Records behind each gradient.
       labels: (victims, batch) class numbers, (victims, batch, classes) probabilities, or None.
       low: Smallest pixel, (c, 1, 1) or None.
@@ -35,7 +35,7 @@ class Victims:
     model: nn.Module
     loss_fn: Callable[[Tensor, Tensor], Tensor]
     gradients: dict[str, Tensor]
-    shape: tuple[int, int, int]
+    shape: tuple[int, ...]
     batch_size: int
     labels: Tensor | None
     low: Tensor | None
@@ -61,7 +61,7 @@ class Victims:
     ) -> Victims:
         """Checks and stacks; every mistake is one line."""
         sides = tuple(_validate.at_least("shape", side, 1) for side in shape)
-        if len(sides) != 3:
+        if not sides or (bounds is not None and len(sides) != 3):
             raise ValueError(f"shape must have 3 numbers (channels, height, width), got {shape!r}")
         batch_size = _validate.at_least("batch_size", batch_size, 1)
         ordered = _ordered(model, gradients)
@@ -81,12 +81,12 @@ class Victims:
             model=model,
             loss_fn=loss_fn,
             gradients=ordered,
-            shape=(sides[0], sides[1], sides[2]),
+            shape=sides,
             batch_size=batch_size,
             labels=labels,
             low=low,
             high=high,
-            classes=_validate.at_least("classes", found, 2),
+            classes=_validate.at_least("classes", found, 1),
             weights=None if weights is None else _stacked_weights(model, weights, count),
             seed=seed,
         )
@@ -132,6 +132,8 @@ def refuse_unknown_mode(model: nn.Module) -> None:
 
 def _labels(labels: Tensor, classes: int, like: Tensor) -> Tensor:
     """Class numbers (victims, batch), or probabilities (victims, batch, classes)."""
+    if labels.is_floating_point() and labels.ndim == 2 and classes == 1:
+        return labels.to(like.dtype)  # amounts
     if labels.is_floating_point():
         if labels.shape[2:] != (classes,):
             raise ValueError(

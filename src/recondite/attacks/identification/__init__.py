@@ -1,6 +1,7 @@
 """Which of n candidates took part? The attack that stands beside the reconstruction bound."""
 
+from recondite.attacks.identification.attack import Identify
 from recondite.attacks.identification.game import IdentificationGame, Turn
 from recondite.attacks.identification.result import Identified, identified
 
-__all__ = ["IdentificationGame", "Identified", "Turn", "identified"]
+__all__ = ["IdentificationGame", "Identified", "Identify", "Turn", "identified"]

@@ -15,7 +15,8 @@ and the score of a candidate follows from how the record took part. Where that i
 Choosing the largest score is Bayes-optimal for candidates drawn alike, given a fixed divisor,
 independent participation, and weights that are a function of the releases. No attacker can succeed
 more often than the bound of :func:`recondite.leakage.rero` at 1/n; this one comes near it where
-gradients do not shrink. Everything is computed in units of one record's bound.
+gradients do not shrink. Everything is computed in units of one record's bound. Batches of one size,
+and noise on each record, hide nothing from one who knows the others' batches.
 
 Many games are played at once. Every target is a record of the training set; for its own game all
 other targets belong to the others, whom the attacker knows. A pool of records that took no part,
@@ -32,16 +33,18 @@ import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
-from recondite import _validate
-from recondite.gradients.clipping import Bound
-from recondite.gradients.collector import Collector
+from recondite.accounting.schedules import Schedule
+from recondite.attacks.transcript import Transcript
+from recondite.gradients.clipping import Bound, Scale
+from recondite.gradients.collector import Collector, Products
 from recondite.gradients.handover import Turn, bound_rows
-from recondite.mechanisms import Mechanism, Units
+from recondite.gradients.losses import usual_loss
+from recondite.mechanisms import Mechanism, Neighbouring, Units
 
-__all__ = ["IdentificationGame", "Turn"]
+__all__ = ["IdentificationGame", "Turn", "hidden_by", "overlap", "refuse_overlap"]
 
 Array = npt.NDArray[np.float64]
-PARTICIPATION = ("poisson", "allocation", "known")
+_Seen = tuple[Array, npt.NDArray[np.int64], Array]  # the shared row, who took part, their own rows
 
 
 class IdentificationGame:
@@ -50,6 +53,8 @@ class IdentificationGame:
     Attributes:
       targets: Places of the targets in the training set.
       taken_part: How often each target took part so far.
+      estimated: Whether a stand-in takes the place of the density, so that another attacker may do
+        better.
     """
 
     def __init__(
@@ -62,159 +67,233 @@ class IdentificationGame:
         targets: Sequence[int],
         target_records: tuple[Tensor, Tensor],
         pool: tuple[Tensor, Tensor],
-        participation: str = "poisson",
-        rate: float | None = None,
-        batches: int | None = None,
+        schedule: Schedule,
         loss_fn: Callable[[Tensor, Tensor], Tensor] | None = None,
     ) -> None:
         """Prepares the games.
 
         Args:
           model: The model that is trained; its weights are read at every turn.
-          mechanism: Configured for the run; its noise must be on sums.
+          mechanism: Configured for the run.
           units: Of the run.
           bound: How a record's gradient is bounded.
           targets: Places of the targets in the training set.
           target_records: Inputs and labels of the targets, in that order.
           pool: Inputs and labels of records that took no part, drawn as the targets were.
-          participation: What hides who took part: "poisson", "allocation", or nothing ("known").
-          rate: q, with Poisson batches.
-          batches: T, with random allocation.
-          loss_fn: Averaged over the records it is given; cross-entropy by default.
+          schedule: How batches are drawn.
+          loss_fn: Averaged over the records it is given; that of their labels by default.
         """
-        self._participation = _validate.choice("participation", participation, PARTICIPATION)
-        if mechanism.stage != "sum" or mechanism.likelihood_blocks() is None:
+        self.estimated = mechanism.stage == "record"
+        unknown = mechanism.stand_in(1) if self.estimated else mechanism.likelihood_blocks()
+        if unknown is None:
             raise ValueError(
-                f"{mechanism.name} has no density that is known in closed form for a sum: play one "
-                "release of one record instead"
+                f"{mechanism.name} has no density that is known in closed form for a batch: play "
+                "one release of one record instead, or noise one block"
             )
-        if participation == "poisson" and rate is None:
-            raise ValueError("rate is needed with Poisson batches")
-        if participation == "allocation" and batches is None:
-            raise ValueError("batches is needed with random allocation")
         for name, (inputs, labels) in (("target_records", target_records), ("pool", pool)):
             if len(inputs) != len(labels):
                 raise ValueError(f"{name} must have one label a record")
         if target_records[0].shape[1:] != pool[0].shape[1:]:
-            raise ValueError("pool must hold records of the same shape as the targets")
+            raise ValueError("pool must hold candidates of the same shape as the targets")
         if len(target_records[0]) != len(targets):
             raise ValueError("target_records must hold one record for each of targets")
+        refuse_overlap(target_records[0], pool[0])
         self.targets = list(targets)
         self.taken_part = np.zeros(len(self.targets), dtype=np.int64)
-        self._mechanism, self._units, self._bound = mechanism, units, bound
-        self._rate, self._batches = rate, batches
+        self._mechanism, self._units = mechanism, units
+        self._bound: Bound = Scale(1.0) if self.estimated else bound
+        self._hidden = hidden_by(schedule, mechanism)
         self._watched = model
         self._model = copy.deepcopy(model).train()
         self._collector = Collector(self._model)
-        self._loss_fn = loss_fn or nn.functional.cross_entropy
+        self._loss_fn = loss_fn or usual_loss
         self._inputs = torch.cat([target_records[0], pool[0]])
         self._labels = torch.cat([target_records[1], pool[1]])
         games, others = len(self.targets), len(pool[0])
-        # Column 0 is the target itself, the rest the pool.
-        self._secret: Array = np.zeros((games, 1 + others))
+        # A game's column 0 is its target, the rest the pool. Without the target in the batch all
+        # games see the same others, and share one row over all targets and the pool.
         self._known: Array = np.zeros((games, 1 + others))
-        self._epoch: Array = np.full((games, 1 + others), -np.inf)
-        self._turns = 0
+        self._shared: Array = np.zeros(games + others)
+        self._own: Array = np.zeros((games, 1 + others))
+        self._group: list[_Seen] = []
 
     @property
     def secret(self) -> Array:
         """Scores of an attacker who is not told when the target took part (games, candidates)."""
-        if self._participation == "known":
+        if self._hidden is None:
             return self._known
-        return self._secret
+        shared, own = self._of_group(self._group)
+        return self._spread(self._shared + shared) + self._own + own
 
     @property
     def known(self) -> Array:
         """Scores of an attacker who is told."""
         return self._known
 
+    def replay(
+        self, transcript: Transcript, told: Callable[[float], None] = lambda _: None
+    ) -> None:
+        """Takes a whole run into account.
+
+        Args:
+          transcript: Of the run.
+          told: How much of it is done.
+        """
+        for place, step in enumerate(transcript.steps):
+            transcript.load(self._model, step)
+            self._see(step.turn)
+            told((place + 1) / len(transcript.steps))
+
     def watch(self, turn: Turn) -> None:
         """Takes one release into account; call it before the weights change."""
-        gradients = self._gradients()
-        ratio = self._log_ratio(turn, gradients)
-        part = np.isin(self.targets, np.asarray(turn.records))
-        self.taken_part += part
-        self._known[part] += ratio[part]
-        if self._participation == "poisson":
-            assert self._rate is not None
-            self._secret += _log_mixture(ratio, self._rate)
-        if self._participation == "allocation":
-            assert self._batches is not None
-            self._epoch = np.logaddexp(self._epoch, ratio)
-            self._turns += 1
-            if self._turns == self._batches:
-                self._secret += self._epoch - np.log(self._batches)
-                self._epoch[:], self._turns = -np.inf, 0
-
-    def _gradients(self) -> Tensor:
-        """Bounded gradients of targets and pool at the model's weights, in units (rows)."""
         with torch.no_grad():
             for own, theirs in zip(
                 self._model.parameters(), self._watched.parameters(), strict=True
             ):
                 own.copy_(theirs)
+        self._see(turn)
+
+    def _see(self, turn: Turn) -> None:
+        here = np.flatnonzero(np.isin(self.targets, np.asarray(turn.records))).astype(np.int64)
+        self.taken_part[here] += 1
+        if self._hidden is None and not len(here):
+            return  # nobody's score changes
+        shared, own = self._log_ratio(turn, here)
+        self._known[here] += own
+        if self._hidden is None:
+            return
+        self._group.append((shared, here, own))
+        if len(self._group) == self._hidden[0]:
+            shared, theirs = self._of_group(self._group)
+            self._shared += shared
+            self._own += theirs
+            self._group = []
+
+    def _spread(self, shared: Array) -> Array:
+        """The shared row as each game's own."""
+        games = len(self.targets)
+        pool = np.broadcast_to(shared[games:], (games, len(shared) - games))
+        return np.concatenate([shared[:games, None], pool], 1)
+
+    def _of_group(self, group: list[_Seen]) -> tuple[Array, Array]:
+        """ln(1 - m·q + q·Σ e^{ℓ}) over m steps, at most one of them with the target.
+
+        For everybody, as if no target had been there, and what is added to each game for that it
+        was.
+        """
+        assert self._hidden is not None
+        change = np.zeros_like(self._own)
+        if not group:
+            return np.zeros_like(self._shared), change
+        rows = np.stack([shared for shared, _, _ in group])
+        together = self._mixed(rows)
+        games = len(self.targets)
+        there: dict[int, dict[int, Array]] = {}
+        for step, (_, here, own) in enumerate(group):
+            for game, row in zip(here.tolist(), own, strict=True):
+                there.setdefault(game, {})[step] = row
+        without: dict[tuple[int, ...], Array] = {}
+        for game, mine in there.items():
+            steps = tuple(mine)
+            if steps not in without:
+                without[steps] = np.logaddexp.reduce(np.delete(rows, steps, 0), 0, initial=-np.inf)
+            rest = np.append(without[steps][game], without[steps][games:])
+            with_it = self._mixed(np.stack([rest, *mine.values()]), len(group))
+            change[game] = with_it - np.append(together[game], together[games:])
+        return together, change
+
+    def _mixed(self, rows: Array, steps: int | None = None) -> Array:
+        assert self._hidden is not None
+        rate = self._hidden[1]
+        absent = max(0.0, 1.0 - rate * (steps or len(rows)))
+        total = np.log(rate) + np.logaddexp.reduce(rows, 0)
+        out: Array = total if absent < 1e-12 else np.logaddexp(np.log(absent), total)
+        return out
+
+    def _log_ratio(self, turn: Turn, here: npt.NDArray[np.int64]) -> tuple[Array, Array]:
+        """ℓ_t: of everybody where no target took part; and of the games of those who did."""
+        mechanism, release = self._mechanism, turn.release.detach()
+        if self.estimated:
+            found = mechanism.stand_in(len(turn.records))
+            assert found is not None
+            mechanism, release = found[0], release * found[1]
+        sizes = mechanism.likelihood_blocks()
+        assert sizes is not None
+        vectors = torch.stack([release, turn.total.detach()])
+        products = self._products(vectors, torch.as_tensor(here), sizes)
+        wide = vectors.double()
+        r, s = (torch.split(part, list(sizes)) for part in wide)
+        own, total = (torch.stack([a @ b for a, b in zip(x, y, strict=True)]).cpu()
+                      for x, y in ((r, r), (s, s)))  # fmt: skip
+        across = torch.stack([a @ b for a, b in zip(r, s, strict=True)]).cpu()
+        with_r, with_s = (
+            torch.stack([block.inner[:, column] for block in products], -1).double().cpu()
+            for column in (0, 1)
+        )
+        squares = torch.stack([block.squared for block in products], -1).double().cpu()
+        cross = torch.stack([block.cross for block in products], -1).double().cpu()
+
+        def density(inner: Tensor, squared: Tensor) -> Tensor:
+            out: Tensor = mechanism.log_likelihood_of_products(inner, squared.clamp(min=0.0), own)
+            return out
+
+        shared = density(across + with_r, total + 2 * with_s + squares) - density(across, total)
+        # The others' sum is the total less the target's own gradient, where it took part.
+        mine = torch.as_tensor(here)
+        rest_r = across - with_r[mine]
+        rest_s = total - 2 * with_s[mine] + squares[mine]
+        pool = torch.arange(len(self.targets), len(squares)).expand(len(here), -1)
+        columns = torch.cat([mine[:, None], pool], 1)
+        left = torch.gather(with_s - cross, 1, columns[..., None].expand(-1, -1, len(sizes)))
+        taken = density(
+            rest_r[:, None] + with_r[columns], rest_s[:, None] + 2 * left + squares[columns]
+        ) - density(rest_r[:, None], rest_s[:, None])
+        return shared.numpy(), taken.numpy()
+
+    def _products(self, vectors: Tensor, some: Tensor, sizes: Sequence[int]) -> list[Products]:
+        """Inner products of all candidates' bounded gradients, for each block of the likelihood."""
+        rows = len(self._inputs)
         with torch.enable_grad():
             loss = self._loss_fn(self._model(self._inputs), self._labels)
             torch.autograd.backward(loss)
         with torch.no_grad():
-            rows = self._collector.per_sample(len(self._inputs), mean=True)
-            bounded = bound_rows(rows, self._collector, self._bound)
-            units: Tensor = self._units.of(bounded, reuse=True)
-            return units.double()
-
-    def _log_ratio(self, turn: Turn, gradients: Tensor) -> Array:
-        """ℓ_t of every game and candidate, from inner products (games, 1 + pool)."""
-        sizes = self._mechanism.likelihood_blocks()
-        assert sizes is not None
-        games = len(self.targets)
-        total, release = (turn.total.detach().double(), turn.release.detach().double())
-        part = torch.as_tensor(
-            np.isin(self.targets, np.asarray(turn.records)), dtype=torch.float64
-        ).to(gradients)
-        inner, squared, base_inner, base_squared, own = [], [], [], [], []
-        start = 0
-        for size in sizes:
-            place = slice(start, start + size)
-            block, r, s = gradients[:, place], release[place], total[place]
-            mine = block[:games]
-            with_r, with_s = block @ r, block @ s
-            squares = (block * block).sum(1)
-            # The others' sum is the total less the target's own gradient, where it took part.
-            rest_r = r @ s - part * with_r[:games]
-            rest_s = s @ s - part * (2 * with_s[:games] - squares[:games])
-            cross = torch.zeros(games, len(block), dtype=torch.float64, device=block.device)
-            there = part > 0
-            if bool(there.any()):
-                cross[there] = mine[there] @ block.T
-            pairs_s = with_s[None] - cross  # ⟨others' sum, candidate⟩
-            columns = torch.cat([torch.arange(games)[:, None], _pool(games, len(block))], 1)
-            columns = columns.to(block.device)
-            inner.append(rest_r[:, None] + with_r[columns])
-            squared.append(
-                rest_s[:, None] + 2 * torch.gather(pairs_s, 1, columns) + squares[columns]
+            some = some.to(vectors.device)
+            if len(sizes) == 1:
+                return [self._collector.products(self._bound, rows, vectors, some, mean=True)]
+            made = bound_rows(
+                self._collector.per_sample(rows, mean=True), self._collector, self._bound
             )
-            base_inner.append(rest_r[:, None])
-            base_squared.append(rest_s[:, None].clamp(min=0.0))
-            own.append(r @ r)
-            start += size
-        mechanism, length = self._mechanism, torch.stack(own)
-        with_candidate = mechanism.log_likelihood_of_products(
-            torch.stack(inner, -1), torch.stack(squared, -1).clamp(min=0.0), length
-        )
-        without = mechanism.log_likelihood_of_products(
-            torch.stack(base_inner, -1), torch.stack(base_squared, -1), length
-        )
-        out: Array = (with_candidate - without).cpu().numpy()
-        return out
+            blocks = torch.split(self._units.of(made, reuse=True), list(sizes), 1)
+            return [
+                Products(block @ vector.mT, block.square().sum(1), block[some] @ block.mT)
+                for block, vector in zip(blocks, torch.split(vectors, list(sizes), 1), strict=True)
+            ]
 
 
-def _pool(games: int, rows: int) -> Tensor:
-    return torch.arange(games, rows).expand(games, rows - games)
+def hidden_by(schedule: Schedule, mechanism: Mechanism) -> tuple[int, float] | None:
+    """What hides when a record took part, from one who knows everybody else's batches.
+
+    The record is in at most one of so many steps in a row, in each with this probability: one step
+    of Poisson batches, an epoch of random allocation. None where nothing hides it: batches of one
+    size (the others' tell whether it is among them), and a known number of records.
+    """
+    if schedule.neighbouring(mechanism) is Neighbouring.REPLACE:
+        return None
+    times, chance = schedule.participations()
+    group = schedule.steps // times
+    return group, chance / group
 
 
-def _log_mixture(ratio: Array, rate: float) -> Array:
-    """ln(1 - q + q·e^ℓ), without overflow."""
-    if rate == 1.0:
-        return ratio
-    out: Array = np.logaddexp(np.log1p(-rate), np.log(rate) + ratio)
-    return out
+def refuse_overlap(targets: Tensor, pool: Tensor) -> None:
+    """Raises ``ValueError`` where a record of the pool is one of the targets.
+
+    A candidate that is the target itself, twice, could not be told from it.
+    """
+    if overlap(targets, pool).any():
+        raise ValueError("pool holds a target's own record: draw the candidates from others")
+
+
+def overlap(targets: Tensor, pool: Tensor) -> npt.NDArray[np.bool_]:
+    """Which targets have an identical copy in the pool."""
+    held = {row.tobytes() for row in pool.detach().cpu().numpy()}
+    return np.array([row.tobytes() in held for row in targets.detach().cpu().numpy()], bool)

@@ -10,11 +10,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
+from scipy.stats import beta
 from scipy.stats import t as student
 
 from recondite import _validate
 
-__all__ = ["Identified", "chances", "identified"]
+__all__ = ["Identified", "chances", "chances_one_a_label", "identified", "summarised"]
 
 Array = npt.NDArray[np.float64]
 _ENOUGH_RUNS = 6  # for a bootstrap over runs to be an interval at all
@@ -85,6 +86,27 @@ def chances(scores: Array, candidates: int) -> Array:
     return out
 
 
+def chances_one_a_label(scores: Array, targets: Array, pool: Array) -> Array:
+    """The chance of each game that the target beats one other of every other label.
+
+    Candidates that differ in their labels: n is the number of labels. Exact over the draw of the
+    others, ties broken by a coin of each pair.
+
+    Args:
+      scores: One row a game: the target's score, then those of the pool.
+      targets: Label of each target.
+      pool: Label of each record of the pool, which must have some of every label.
+    """
+    games, labels = np.asarray(scores, float), np.asarray(pool)
+    own, others = games[:, :1], games[:, 1:]
+    below = (others < own) + 0.5 * (others == own)
+    names = np.unique(np.append(labels, targets))
+    wins = np.stack([below[:, labels == name].mean(1) for name in names], 1)
+    wins[names[None, :] == np.asarray(targets)[:, None]] = 1.0
+    out: Array = wins.prod(1)
+    return out
+
+
 def _none_above(pool: int, above: int, drawn: int) -> float:
     """Probability that none of ``drawn`` records of a pool is among the ``above`` best."""
     if drawn > pool - above:
@@ -107,7 +129,7 @@ def identified(
     Games of one run share its noise: runs are what is independent. From six runs on they are
     resampled (bootstrap); of two to five Student's interval of their means is given, which is as
     wide as so few deserve. With a single run its games are resampled, and the interval speaks of
-    that run alone.
+    that run alone. It is never narrower than the binomial interval of the rate in so many games.
 
     Args:
       runs: Scores of each training, as :class:`IdentificationGame` has them.
@@ -115,10 +137,17 @@ def identified(
       confidence: Of the interval.
       seed: Of the bootstrap.
     """
-    if not runs:
+    each = [chances(scores, candidates) for scores in runs]
+    return summarised(each, candidates, confidence=confidence, seed=seed)
+
+
+def summarised(
+    each: Sequence[Array], candidates: int, *, confidence: float = 0.95, seed: int = 0
+) -> Identified:
+    """As :func:`identified`, from the chances of the games of each training."""
+    if not each:
         raise ValueError("runs must hold the scores of one training or more")
     _validate.probability("confidence", confidence)
-    each = [chances(scores, candidates) for scores in runs]
     rate = float(np.concatenate(each).mean())
     rng = np.random.default_rng(seed)
     if len(each) == 1:
@@ -135,8 +164,19 @@ def identified(
         reach = float(student.ppf(1.0 - tail, len(own) - 1) * own.std(ddof=1) / math.sqrt(len(own)))
         low, high = max(0.0, rate - reach), min(1.0, rate + reach)
     count = sum(len(e) for e in each)
-    if len(np.unique(np.concatenate(each))) == 1:
-        # Games that all end alike say nothing of their spread: Clopper and Pearson's bounds do.
-        slack = 1.0 - (tail ** (1.0 / count))
-        low, high = max(0.0, rate - slack), min(1.0, rate + slack)
+    least, most = _binomial(rate, count, tail)
+    low, high = min(low, least), max(high, most)
     return Identified(candidates, rate, low, high, confidence, count, len(each))
+
+
+def _binomial(rate: float, games: int, tail: float) -> tuple[float, float]:
+    """Clopper and Pearson's interval of a rate in so many games, won in part or not.
+
+    A game's chance varies no more than its being won or lost would, so that this is wide enough
+    for independent games. Resampling alone is not: a few games, hardly ever won, do not show how
+    seldom that is.
+    """
+    won = min(float(games), max(0.0, rate * games))
+    low = 0.0 if won <= 0 else float(beta.ppf(tail, won, games - won + 1.0))
+    high = 1.0 if won >= games else float(beta.ppf(1.0 - tail, won + 1.0, games - won))
+    return low, high

@@ -18,6 +18,7 @@ from torch import Tensor, nn
 from recondite import _validate
 from recondite.attacks.base import Asked, Attack, Available, Threat
 from recondite.attacks.gradient.base import Progress
+from recondite.attacks.knowledge import Knowledge
 from recondite.attacks.membership.recipe import Recipe
 from recondite.attacks.membership.references import References, Trainer, train_references
 from recondite.attacks.membership.result import GIVEN, INCLUSIONS, MembershipResult
@@ -64,6 +65,8 @@ class Case:
     loss_fn: LossFunction | None
     make_model: Callable[[], nn.Module] | None
     population: tuple[Tensor, Tensor] | None
+    known: tuple[Tensor, Tensor] | None
+    size: int | None
     recipe: TrainingConfig | Trainer
     references: References | None
     seed: int
@@ -93,30 +96,62 @@ class Case:
         return self.population
 
     def train(
-        self, attack: str, pool: tuple[Tensor, Tensor], count: int, size: int | None = None
+        self,
+        attack: str,
+        pool: tuple[Tensor, Tensor],
+        count: int,
+        size: int | None = None,
+        coins: int = 0,
     ) -> References:
-        """Reference models on halves of a pool."""
+        """Reference models, each on as many records of a pool as the victim had.
+
+        Models that saw fewer records than the victim are another kind of model, and the more of
+        them there are, the more they mislead.
+
+        Args:
+          attack: Who asks.
+          pool: What to draw from.
+          count: Models.
+          size: Records of each; None for the victim's number, or half of the pool where that is
+            not known. At most what the pool allows.
+          coins: The pool's first records that are in exactly half of the models.
+        """
         if self.make_model is None:
             raise ValueError(
                 f"{attack} needs make_model: a function that returns a new, untrained model of "
                 "the victim's kind"
             )
+        wanted = self.size if size is None else size
+        if wanted is not None and size is None:
+            # Of what no coin decides a tenth is left out, so that models differ.
+            others = len(pool[0]) - coins
+            wanted = max(min(wanted, coins // 2 + round(0.9 * others)), coins - coins // 2)
         return train_references(
             self.make_model,
             *pool,
             count,
             self.recipe,
             loss_fn=self.loss_fn,
-            size=size,
+            size=wanted,
+            coins=0 if wanted is None else coins,
             seed=self.seed,
             device=self.device,
             progress=self.progress,
         )
 
+    def joined(self, *parts: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        """A pool of these records and of those known to be in the victim's training set."""
+        every = [*parts, *([] if self.known is None else [self.known])]
+        images = torch.cat([part[0].to(self.images) for part in every])
+        return images, torch.cat([part[1].to(self.labels) for part in every])
+
     def outside_references(
         self, attack: str, count: int, size: int | None = None
     ) -> tuple[References, tuple[str, ...]]:
-        """References that never saw the records in question: given, or trained on the population.
+        """References that never saw the records in question: given, or trained on other records.
+
+        Their pool is the population, which stands first, and the records that the victim is known
+        to have been trained on.
 
         Returns:
           The references, and a note if some of the records are in their pool after all.
@@ -124,7 +159,7 @@ class Case:
         if self.references is not None:
             found = self.references
         else:
-            found = self.train(attack, self.public(attack), count, size)
+            found = self.train(attack, self.joined(self.public(attack)), count, size)
         pool = {image.tobytes() for image in found.images.cpu().numpy()}
         twice = sum(image.tobytes() in pool for image in self.images.cpu().numpy())
         if not twice:
@@ -158,8 +193,9 @@ class MembershipAttack(Attack):
     def _evaluate(self, victim: Victim) -> Outcome:
         """Records were in or out of the training set by fair coins: what it says of ε is a bound.
 
-        Reference models are trained on the held-out records, as the model was but without a
-        defence.
+        Reference models are trained as the model was, behind the same defence and on as many
+        records: held-out ones and, as a proof's adversary knows them, the training records that no
+        coin decided about.
         """
         from recondite.attacks.outcome import Membership, Outcome
 
@@ -175,12 +211,20 @@ class MembershipAttack(Attack):
             records.others,
             make_model=victim.fresh,
             population=records.test,
-            recipe=victim.recipe,
+            known=records.rest,
+            size=len(records.training),
+            recipe=victim.recipe if victim.trainer is None else victim.trainer,
             inclusion="coin",
             seed=victim.seed,
             progress=victim.told(self.name),
         )
         delta = float(victim.account.delta or 1.0 / len(records.training))
+        known: tuple[str, ...] = ()
+        if records.rest is not None and Knowledge.SHADOW_DATA in self.needs:
+            known = (
+                f"reference models saw held-out records and {len(records.rest)} training records "
+                "that no coin decided about: the attacker of a proof knows them",
+            )
         members, others = result.scores_members.size, result.scores_nonmembers.size
         coins = f"{members} of {members + others} records were put into"
         return Outcome(
@@ -188,6 +232,7 @@ class MembershipAttack(Attack):
             claims=_claims(victim, result, delta),
             notes=(
                 *result.notes,
+                *known,
                 f"{coins} the training set by fair coins, for the membership attack",
             ),
             seconds=result.seconds,
@@ -206,6 +251,8 @@ class MembershipAttack(Attack):
         loss_fn: LossFunction | None = None,
         make_model: Callable[[], nn.Module] | None = None,
         population: Records | None = None,
+        known: Records | None = None,
+        size: int | None = None,
         recipe: TrainingConfig | Trainer | None = None,
         references: References | None = None,
         inclusion: str = GIVEN,
@@ -227,6 +274,10 @@ class MembershipAttack(Attack):
           loss_fn: Loss of (logits, labels) on a batch; by default cross-entropy.
           make_model: Returns a new, untrained model of the victim's kind.
           population: Further records of that kind, in none of the two lists.
+          known: Further records that the model was trained on, in none of the lists: references
+            are trained on them too. An attacker who knows them is the one that ε speaks of.
+          size: How many records the model was trained on: references get as many, where there are
+            so many. None for half of what there is.
           recipe: How the victim was trained, for the references: a :class:`TrainingConfig` without
             a defence, or your own ``train(model, images, labels, seed)`` with the victim's defence.
           references: References of an earlier call, to use again instead of training.
@@ -255,6 +306,8 @@ class MembershipAttack(Attack):
             loss_fn=loss_fn,
             make_model=make_model,
             population=None if population is None else records_of("population", population, 4),
+            known=None if known is None else records_of("known", known, 1),
+            size=None if size is None else _validate.at_least("size", size, 2),
             recipe=Recipe() if recipe is None else recipe,
             references=references,
             seed=seed,

@@ -99,15 +99,15 @@ def _fit(values: FloatArray, mask: NDArray[np.bool_]) -> tuple[FloatArray, Float
 class Lira(MembershipAttack):
     """Likelihood-ratio attack with shadow models.
 
-    Online, each shadow model is trained on a random half of the records in question (and of the
-    population, if given), so that every record has models with and without it: one set of models
-    for these records only. Offline, the models are trained on the population alone and serve any
-    records.
+    Online, each shadow model is trained on a random half of the records in question, and on others
+    up to the victim's number, so that every record has models with and without it: one set of
+    models for these records only. Offline, the models never see them, and serve any records.
 
     Attributes:
       references: How many shadow models; an even number online.
       online: Whether shadow models may see the records in question.
-      size: Records each is trained on, offline; by default half of the population.
+      size: Records each is trained on, offline; by default as many as the victim, or half of the
+        population where that is not known.
     """
 
     references: int = 16
@@ -126,7 +126,7 @@ class Lira(MembershipAttack):
                 f"references must be even online (each record is in half), got {self.references}"
             )
         if self.online and self.size is not None:
-            raise ValueError("size is of the offline attack: online, models get half of the pool")
+            raise ValueError("size is of the offline attack: online, models are as the victim is")
 
     def judge(self, case: Case) -> Judgement:
         """Scores by the likelihood ratio of the confidence in the true label."""
@@ -137,7 +137,9 @@ class Lira(MembershipAttack):
             shadow = logit_confidences("references", models.logits(case.images), case.labels)
             return case.split(lira_offline_scores(own, shadow), notes)
         count = len(case.images)
-        models = case.references or case.train(self.name, self._pool(case), self.references)
+        models = case.references or case.train(
+            self.name, self._pool(case), self.references, coins=count
+        )
         if models.inside.shape[1] < count or not torch.equal(
             models.images[:count].cpu(), case.images.cpu()
         ):
@@ -150,10 +152,5 @@ class Lira(MembershipAttack):
 
     @staticmethod
     def _pool(case: Case) -> tuple[torch.Tensor, torch.Tensor]:
-        if case.population is None:
-            return case.images, case.labels
-        images, labels = case.population
-        return (
-            torch.cat([case.images, images.to(case.images)]),
-            torch.cat([case.labels, labels.to(case.labels)]),
-        )
+        more = () if case.population is None else (case.population,)
+        return case.joined((case.images, case.labels), *more)

@@ -71,7 +71,8 @@ class Reference(MembershipAttack):
 
     Attributes:
       references: How many models.
-      size: Records each one is trained on; by default half of the population.
+      size: Records each one is trained on; by default as many as the victim, or half of the
+        population where that is not known.
     """
 
     references: int = 8

@@ -18,7 +18,7 @@ from recondite import _validate
 from recondite.attacks.gradient.base import Progress
 from recondite.attacks.membership.signals import LossFunction, evaluation_mode, logits_of
 from recondite.configuration import TrainingConfig
-from recondite.models.parameters import count_parameters, seeded
+from recondite.models.weights import count_parameters, seeded
 
 __all__ = ["References", "halves", "train_references"]
 
@@ -69,7 +69,7 @@ class References:
 
 
 def halves(
-    records: int, count: int, seed: int, size: int | None = None
+    records: int, count: int, seed: int, size: int | None = None, coins: int = 0
 ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
     """Random halves for ``count`` models: positions (count, size) and membership (count, records).
 
@@ -81,6 +81,8 @@ def halves(
       count: How many models.
       seed: Of the choice.
       size: Records a model, by default half of them.
+      coins: So many of the first records are in one model of each pair whatever the size is; the
+        others fill up. 0 treats all alike.
     """
     chosen = records // 2 if size is None else _validate.at_least("size", size, 1)
     if not 1 <= chosen <= records:
@@ -91,8 +93,17 @@ def halves(
     rows = []
     for index in range(count):
         if index % 2 == 0:
-            order = generator.permutation(records)
-        rows.append(order[:chosen] if index % 2 == 0 else order[records - chosen :])
+            order = coins + generator.permutation(records - coins)
+            flipped = generator.permutation(coins) if coins else np.arange(0)
+        half = flipped[: coins // 2] if index % 2 == 0 else flipped[coins // 2 :]
+        more = chosen - len(half)
+        if not 0 <= more <= len(order):
+            raise ValueError(
+                f"size must leave room for half of {coins} records and be at most "
+                f"{len(order) + len(half)}, got {chosen}"
+            )
+        rest = order[:more] if index % 2 == 0 else order[len(order) - more :]
+        rows.append(np.concatenate([half, rest]))
     positions = np.stack(rows)
     inside = np.zeros((count, records), dtype=bool)
     np.put_along_axis(inside, positions, True, axis=1)
@@ -108,12 +119,13 @@ def train_references(
     *,
     loss_fn: LossFunction | None = None,
     size: int | None = None,
+    coins: int = 0,
     seed: int = 0,
     device: torch.device | str = "cpu",
     batched: bool | None = None,
     progress: Watch | None = None,
 ) -> References:
-    """Trains reference models, each from its own first weights on its own random half of a pool.
+    """Trains reference models, each from its own initial weights on its own random half of a pool.
 
     Models without buffers (no batch norm) are trained together: their parameters are stacked and
     every step is one computation for all. Others are trained one after another, on the same
@@ -129,13 +141,15 @@ def train_references(
         model in place: to train references with the victim's defence.
       loss_fn: Loss of (logits, labels), the mean over a batch; by default cross-entropy.
       size: Records a model; by default half of the pool.
-      seed: Of halves, first weights and batches.
+      coins: So many of the pool's first records are in exactly half of the models, whatever the
+        size is (:func:`halves`).
+      seed: Of halves, initial weights and batches.
       device: Where to train.
       batched: Force one way; by default what the model allows.
       progress: Called now and then with steps done, steps in all and the training loss.
     """
     count = _validate.at_least("references", count, 1)
-    positions, inside = halves(len(images), count, seed, size)
+    positions, inside = halves(len(images), count, seed, size, coins)
     models = [_built(make_model, seed, index, device) for index in range(count)]
     _alike(models)
     together = _can_batch(models[0]) if batched is None else batched

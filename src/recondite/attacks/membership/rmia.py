@@ -59,7 +59,8 @@ class Rmia(MembershipAttack):
       gamma: γ.
       offset: a, from 0 (models with a record are certain of it) to 1 (as sure as without). The
         paper's 0.3 for CIFAR-10.
-      size: Records each reference is trained on; by default half of the population.
+      size: Records each reference is trained on; by default as many as the victim, or half of the
+        population where that is not known.
     """
 
     references: int = 8
@@ -84,9 +85,12 @@ class Rmia(MembershipAttack):
         own = self._prob("members and nonmembers", case.logits, case.labels)
         outside = self._prob("references", models.logits(case.images), case.labels).mean(axis=0)
         prior = ((1 + self.offset) * outside + 1 - self.offset) / 2
-        public = self._prob("population", logits_of(case.model, models.images), models.labels)
-        seen = self._prob("population", models.logits(models.images), models.labels)
-        public_prior = self._both(seen, models.inside)
+        # Only records that the victim never saw: those it is known to have seen stand last.
+        count = len(models.images) - (0 if case.known is None else len(case.known[0]))
+        images, labels = models.images[:count], models.labels[:count]
+        public = self._prob("population", logits_of(case.model, images), labels)
+        seen = self._prob("population", models.logits(images), labels)
+        public_prior = self._both(seen, models.inside[:, :count])
         return case.split(
             rmia_scores(own / prior, public / np.maximum(public_prior, 1e-300), self.gamma), notes
         )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 from torch.nn import functional
 
-from recondite.records import ImageSet
+from recondite.records import Records as AnyRecords
 
 __all__ = [
     "FloatArray",
@@ -29,15 +29,17 @@ __all__ = [
 
 FloatArray = NDArray[np.float64]
 LossFunction = Callable[[Tensor, Tensor], Tensor]
-Records: TypeAlias = ImageSet | Sequence[Tensor]
+Records: TypeAlias = AnyRecords | Sequence[Tensor]
 _BATCH = 512
 
 
 def records_of(name: str, given: Any, least: int = 2) -> tuple[Tensor, Tensor]:
-    """Images and labels of an ``ImageSet`` or an (images, labels) pair, checked."""
-    pair = given.tensors if isinstance(given, ImageSet) else given
+    """Images and labels of records or an (images, labels) pair, checked."""
+    pair = given.tensors if isinstance(given, AnyRecords) else given
     if not (isinstance(pair, (tuple, list)) and len(pair) == 2):
-        raise ValueError(f"{name} must be an ImageSet or (images, labels), got {type(given)!r}")
+        raise ValueError(
+            f"{name} must be an ImageSet or other records, or (images, labels), got {type(given)!r}"
+        )
     images, labels = (torch.as_tensor(part) for part in pair)
     if not images.dtype.is_floating_point:
         raise ValueError(f"{name} must have images of floating point, got {images.dtype}")

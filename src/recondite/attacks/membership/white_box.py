@@ -17,7 +17,7 @@ from recondite.attacks.knowledge import Knowledge
 from recondite.attacks.membership.base import Case, Judgement, MembershipAttack
 from recondite.attacks.membership.features import Features, features_of
 from recondite.attacks.membership.signals import FloatArray
-from recondite.models.parameters import seeded
+from recondite.models.weights import seeded
 
 __all__ = ["AttackNetwork", "WhiteBox"]
 

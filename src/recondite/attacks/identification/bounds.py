@@ -1,0 +1,82 @@
+"""What no attacker can exceed in an identification game, for the threat that is played."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from recondite.accounting.composition import Composition
+from recondite.accounting.schedules import Schedule
+from recondite.channels.base import Channel
+from recondite.mechanisms import Mechanism, Neighbouring
+from recondite.notions.pairs import ComposedPair, GaussianPair, Pair, shift
+
+__all__ = ["Ceiling", "of_copies", "of_run", "told_when"]
+
+_GROUPS = 6  # numbers of participations that are told apart; others count as the next larger
+
+
+@dataclass(frozen=True)
+class Ceiling:
+    """The bound of a game.
+
+    Guarantee: no attacker picks the record out of n candidates drawn alike more often than
+    ``at(n)``, on average over the records played for, under ``relation``: with add-or-remove-one
+    the reference is the run without the record, with replace-one the run with any fixed one.
+
+    Attributes:
+      at: From n to the bound.
+      relation: Which data sets it compares.
+    """
+
+    at: Callable[[int], float]
+    relation: str
+
+
+def of_run(mechanism: Mechanism, schedule: Schedule) -> Ceiling:
+    """Of a run whose batches are secret as its account takes them to be."""
+    pair = _pair(schedule.composition(mechanism))
+    return Ceiling(lambda n: pair.success(1.0 / n), schedule.neighbouring(mechanism).value)
+
+
+def told_when(
+    mechanism: Mechanism, schedule: Schedule, taken_part: npt.NDArray[np.int64]
+) -> Ceiling:
+    """Of a run whose attacker is told in which steps the record took part.
+
+    Nothing is amplified: as many unsampled releases as each record took part in, averaged over the
+    records. Some numbers are rounded up, which the bound only grows by.
+    """
+    relation = schedule.neighbouring(mechanism)
+    law = mechanism.loss(relation)
+    steps = np.unique(taken_part)
+    if len(steps) > _GROUPS:
+        shares = np.linspace(0, 1, _GROUPS + 1)[1:]
+        steps = np.unique(np.quantile(taken_part, shares, method="higher"))
+    counts = steps[np.searchsorted(steps, taken_part)]
+    pairs = {int(k): _pair(Composition.of([(law, int(k))])) for k in steps if k > 0}
+
+    def at(n: int) -> float:
+        each = {k: pair.success(1.0 / n) for k, pair in pairs.items()}
+        return float(np.mean([each.get(int(k), 1.0 / n) for k in counts]))
+
+    return Ceiling(at, relation.value)
+
+
+def of_copies(channel: Channel, sides: npt.ArrayLike, copies: int) -> Ceiling:
+    """Of noisy copies of a record, its features in a box of these sides, labels aside."""
+    pair = GaussianPair(shift(channel, sides, copies))
+    return Ceiling(lambda n: pair.success(1.0 / n), Neighbouring.REPLACE.value)
+
+
+@lru_cache(maxsize=16)
+def _pair(composition: Composition) -> Pair:
+    """Infinite losses leave the certain answer."""
+    if any(not math.isfinite(float(law.renyi([2.0])[0])) for law, _ in composition.parts):
+        return GaussianPair(math.inf)
+    return ComposedPair(composition)

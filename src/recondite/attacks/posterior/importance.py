@@ -1,0 +1,120 @@
+"""Importance weights: every public record counts as much as it makes the releases likely."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import torch
+from torch import Tensor
+
+from recondite.attacks.base import Asked, Available, Threat
+from recondite.attacks.posterior.base import Estimate, PosteriorAttack
+from recondite.attacks.posterior.releases import Site, log_likelihoods
+from recondite.attacks.posterior.run import OverRun
+
+if TYPE_CHECKING:
+    from recondite.attacks.outcome import Outcome
+    from recondite.attacks.victim import Victim
+    from recondite.records import ImageSet
+
+__all__ = ["ImportanceWeights", "believed", "candidates", "run_weights", "weigh"]
+
+
+@dataclass(frozen=True)
+class ImportanceWeights(PosteriorAttack):
+    """The posterior mean under the public records' own empirical law: w_j ∝ p(releases | x_j).
+
+    Exact for that prior, whatever the network and the defence; as coarse as the public records are
+    few. ``effective_samples`` is 1/Σw², a mean over victims: near 1 the answer is one public
+    record, and a finer prior (gauss-newton) knows more.
+
+    With threat ``training`` the victims are training records, and the release is the whole run: the
+    likelihood of a public record in a victim's place is the identification game's
+    (:mod:`recondite.attacks.identification.game`), by an attacker who knows everybody else's
+    records and batches, and with ``participation: known`` also when the victim took part.
+
+    Attributes:
+      releases: Releases of the same record, each with fresh noise; their likelihoods add.
+    """
+
+    name: ClassVar[str] = "importance-weights"
+    title: ClassVar[str] = "posterior mean over public records"
+    threats: ClassVar[frozenset[Threat]] = frozenset({"update", "training"})
+    reads: ClassVar[tuple[str, ...]] = (*PosteriorAttack.reads, "participation")
+    from_transcript: ClassVar[bool] = True
+
+    releases: int = 1
+
+    def estimate(
+        self,
+        sites: Sequence[Site],
+        public: ImageSet,
+        labels: Tensor | None,
+        progress: Callable[[str, float], None],
+    ) -> Estimate:
+        """One pass over the public records."""
+        del progress
+        return believed(weigh(sites, public, labels), public, labels)
+
+    def misfits(self, asked: Asked, there: Available) -> Iterator[tuple[str, str]]:
+        """A run has its own batches, and its victims are training records."""
+        if not self.replays(asked):
+            yield from super().misfits(asked, there)
+            return
+        if self.releases != 1:
+            yield (
+                "releases",
+                f"must be 1 with threat training: a run has its own, got {self.releases}",
+            )
+        if asked.images > there.records:
+            yield "images", f"must be at most {there.records}, the records, got {asked.images}"
+
+    def _evaluate(self, victim: Victim) -> Outcome:
+        if not self.replays(victim.asked):
+            return super()._evaluate(victim)
+        seen = OverRun.of(victim, self.name)
+        return seen.outcome(believed(run_weights(seen), seen.public, seen.labels))
+
+
+def believed(weights: Tensor, public: ImageSet, labels: Tensor | None) -> Estimate:
+    """The mean of public records by their weights, (victims, public)."""
+    images = torch.einsum("vn,n...->v...", weights, public.images.double())
+    classes = torch.zeros(
+        len(weights), len(public.classes), dtype=weights.dtype, device=weights.device
+    )
+    classes.index_add_(1, public.labels, weights)
+    samples = float((1.0 / weights.square().sum(1)).mean())
+    return Estimate(
+        images,
+        classes.argmax(1) if labels is None else labels,
+        {"effective_samples": samples, "public_records": float(len(public))},
+    )
+
+
+def candidates(victims: int, public: ImageSet, labels: Tensor | None) -> Tensor:
+    """Which public records are tried for which victim, (victims, public).
+
+    Without labels each public record has its own: all classes are tried. A class that no public
+    record has is tried with all of them.
+    """
+    wanted = torch.ones(victims, len(public), dtype=torch.bool, device=public.images.device)
+    if labels is not None:
+        wanted = labels[:, None].to(public.labels) == public.labels[None]
+        wanted |= ~wanted.any(1, keepdim=True)
+    return wanted
+
+
+def weigh(sites: Sequence[Site], public: ImageSet, labels: Tensor | None) -> Tensor:
+    """Posterior weights of public records, (victims, public), in double precision."""
+    wanted = candidates(sites[0].seen.shape[0], public, labels)
+    likely = log_likelihoods(sites, public.images, public.labels, wanted)
+    return torch.softmax(likely, 1)
+
+
+def run_weights(seen: OverRun) -> Tensor:
+    """Posterior weights of public records behind a whole run, (victims, public)."""
+    likely = torch.as_tensor(seen.scores[:, 1:]).to(seen.public.images.device)
+    wanted = candidates(len(likely), seen.public, seen.labels)
+    return torch.softmax(likely.masked_fill(~wanted, -torch.inf), 1)

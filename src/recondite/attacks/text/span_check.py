@@ -1,0 +1,223 @@
+"""Span check: whole texts from the gradients of a transformer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import torch
+from torch import Tensor, nn
+
+from recondite import _validate
+from recondite.attacks.base import Asked, Attack, Available, DefenceFacts, Threat
+from recondite.attacks.knowledge import Knowledge
+from recondite.attacks.text.search import Search
+from recondite.attacks.text.sites import Site, Sites
+from recondite.attacks.text.spans import Span, span_of
+from recondite.gradients.leaked import leaked_gradients
+
+if TYPE_CHECKING:
+    from recondite.attacks.outcome import Outcome
+    from recondite.attacks.victim import Victim
+    from recondite.records import Records
+
+__all__ = ["SpanCheck"]
+
+_APART = 15_485_863  # the attacker's own noise is not the victim's
+_NOTHING = "nothing of a text stands out of the gradients: the answer is the blind guess"
+
+
+@dataclass(frozen=True)
+class SpanCheck(Attack):
+    """Rebuilds the texts of a batch from the gradients of one step.
+
+    After Petrov et al., *DAGER: Exact gradient inversion for large language models* (2024): tokens
+    are those whose first inputs lie in the span of the attention projections' gradients. Which
+    belong together is decided by the deeper layer whose gradient leaves most room outside its span
+    (mostly the second one of the first block's MLP). Exact while the batch has fewer tokens than
+    the model is wide; from LoRA's gradients while it has fewer than their ranks together. Behind
+    noise, whose law the attacker knows, only what exceeds a draw of it counts.
+
+    Attributes:
+      threshold: Largest relative distance to a span that counts as inside, without noise.
+      rounds: Of four random starts each, at most, for encoders.
+    """
+
+    name: ClassVar[str] = "span-check"
+    title: ClassVar[str] = "texts whose inputs lie in the span of the gradients"
+    needs: ClassVar[frozenset[Knowledge]] = frozenset(
+        {Knowledge.MODEL, Knowledge.GRADIENTS, Knowledge.DEFENCE, Knowledge.PUBLIC_DATA}
+    )
+    threats: ClassVar[frozenset[Threat]] = frozenset({"update"})
+    reads: ClassVar[tuple[str, ...]] = ("images", "batch_size", "victim", "threat")
+    takes: ClassVar[tuple[str, ...]] = ("texts",)
+
+    threshold: float = 0.02
+    rounds: int = 24
+
+    def __post_init__(self) -> None:
+        _validate.positive("threshold", self.threshold)
+        _validate.at_least("rounds", self.rounds, 1)
+
+    @classmethod
+    def applies(cls, defence: DefenceFacts) -> bool:
+        """Noise on records changes texts before they have a gradient."""
+        return not defence.on_records
+
+    def trains(self, asked: Asked) -> bool:
+        """Only where the gradients of the trained model are asked for."""
+        return asked.victim == "trained"
+
+    def misfits(self, asked: Asked, there: Available) -> Iterator[tuple[str, str]]:
+        """Held-out records are attacked, and others of them are the public ones."""
+        wanted = asked.images * asked.batch_size
+        if wanted >= there.test_records:
+            has = f"{there.data} has {there.test_records}"
+            yield "images", f"needs more than {wanted} held-out records: {has}"
+
+    def check_model(self, model: nn.Module, shape: tuple[int, ...]) -> None:
+        """Refuses a model that is no transformer of texts."""
+        del shape
+        Sites(model)
+
+    def _evaluate(self, victim: Victim) -> Outcome:
+        from recondite.attacks.outcome import Outcome, Rebuilt
+        from recondite.attacks.scoring import compared, picked, public_records, scored_records
+
+        asked, test = victim.asked, victim.records.test
+        count = asked.images * asked.batch_size
+        chosen = picked(test, count, victim.seed)
+        true = test.subset(chosen)
+        features = true.features.reshape(asked.images, asked.batch_size, *test.shape)
+        labels = true.labels.reshape(asked.images, asked.batch_size)
+        public = public_records(victim, chosen)
+        model = victim.target()
+        leaked = victim.leak(model, features, labels)
+        noise = self._noise(victim, model, public or test, asked.batch_size)
+        typical = (public or test).typical()
+        rebuilt, found, answered = [], 0, 0
+        for place in range(asked.images):
+            mine = {name: value[place] for name, value in leaked.items()}
+            texts, sure = self.rebuilt(
+                model,
+                mine,
+                test,
+                batch_size=asked.batch_size,
+                noise=noise,
+                seed=victim.seed + place,
+                told=partial(self._told, victim, place),
+            )
+            rebuilt.append(torch.stack([*texts, *[typical] * (asked.batch_size - len(texts))]))
+            found, answered = found + sure, answered + len(texts)
+        whole = torch.stack(rebuilt)
+        guess = None if public is None else true.blind(public)
+        guesses = None if guess is None else guess.guesses[true.exposure]
+        scores, gallery = scored_records(true, whole, features, guesses)
+        note = f"{found} of {count} texts lie in the spans: right unless rounding misleads"
+        return Outcome(
+            rebuilt=Rebuilt(
+                scores,
+                images_from="held-out records",
+                batch_size=asked.batch_size,
+                victim=asked.victim,
+                figures={"texts_verified": found / count},
+                blind=None if guess is None else compared(scores, guess, asked.batch_size),
+            ),
+            gallery=gallery if victim.shown else None,
+            notes=(note if answered else _NOTHING,),
+        )
+
+    def _told(self, victim: Victim, place: int, done: float) -> None:
+        victim.progress(self.name, (place + done) / victim.asked.images)
+
+    def rebuilt(
+        self,
+        model: nn.Module,
+        gradients: Mapping[str, Tensor],
+        records: Records,
+        *,
+        batch_size: int,
+        noise: Mapping[str, Tensor] | None = None,
+        seed: int = 0,
+        told: Any = lambda _: None,
+    ) -> tuple[list[Tensor], int]:
+        """The texts behind one gradient, at most ``batch_size``, and how many of them are sure.
+
+        Args:
+          model: As :mod:`recondite.models.pretrained` makes it, at the step's weights.
+          gradients: By parameter name; frozen ones may be missing.
+          records: Texts of the same vocabulary, for the shape and the end of a text.
+          batch_size: Texts behind the gradient.
+          noise: A draw of the defence's noise, by parameter name; None without noise.
+          seed: Of random starts.
+          told: Called with the share that is done.
+        """
+        sites, drawn = Sites(model), noise or {}
+        first = span_of(sites.sites[0].seen(gradients, drawn))
+        if first is None:
+            return [], 0
+        tokenizer = getattr(records, "tokenizer", None)
+        search = Search(
+            sites,
+            first,
+            self._deep(sites, gradients, drawn, first.rank),
+            self.threshold,
+            getattr(tokenizer, "sep_token_id", None),
+            torch.Generator().manual_seed(seed),
+            told,
+        )
+        allowed = _allowed(sites, gradients, drawn, records.features.device)
+        length = records.shape[0]
+        texts = search.texts(allowed, batch_size, length, self.rounds) if len(allowed) else []
+        out = []
+        for text in texts:
+            row = torch.full((length,), -1.0, device=records.features.device)
+            row[: len(text)] = text.to(row)
+            out.append(row)
+        return out, search.verified
+
+    def _deep(
+        self,
+        sites: Sites,
+        gradients: Mapping[str, Tensor],
+        noise: Mapping[str, Tensor],
+        tokens: int,
+    ) -> tuple[Site, Span] | None:
+        """The later site that sees most tokens, and of those the one with most room outside."""
+        found = []
+        for site in sites.sites[1:]:
+            span = span_of(site.seen(gradients, noise))
+            # The last block's gradients show only what the head looks at.
+            if span is not None and span.rank >= tokens:
+                found.append((site, span))
+        return max(found, key=lambda one: (one[1].rank, one[1].room)) if found else None
+
+    def _noise(
+        self, victim: Victim, model: nn.Module, public: Records, batch_size: int
+    ) -> dict[str, Tensor] | None:
+        """The attacker's own draw of the noise: a release of public texts, less their gradient."""
+        if not victim.defence.mechanism.parameter:
+            return None
+        batch = public.subset(torch.arange(batch_size) % len(public))
+        given = batch.features[None], batch.labels[None]
+        own = replace(victim, seed=victim.seed + _APART)
+        released = {k: v[0] for k, v in own.leak(model, *given).items()}
+        clean = {k: v[0] for k, v in leaked_gradients(model, *given).items()}
+        inner = sum(float((released[k] * clean[k]).sum()) for k in clean)
+        size = sum(float(value.square().sum()) for value in clean.values())
+        return {k: released[k] - (inner / size) * clean[k] for k in clean}
+
+
+def _allowed(
+    sites: Sites, gradients: Mapping[str, Tensor], noise: Mapping[str, Tensor], device: Any
+) -> Tensor:
+    """Tokens that may occur: rows of the embeddings' gradient that are not 0, where it is there."""
+    everything = torch.arange(sites.vocabulary, device=device)
+    table = gradients.get(sites.table)
+    if table is None:
+        return everything
+    drawn = noise.get(sites.table)
+    edge = 0.0 if drawn is None else float(drawn.norm(dim=1).max())
+    return everything[table.norm(dim=1) > edge]
