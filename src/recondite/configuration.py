@@ -88,9 +88,10 @@ class TrainingConfig:
     """A training run: everything it depends on, checked before anything is loaded.
 
     Attributes:
-      data: A data set's name, a folder of images, or ``package.module:function``; "" where
-        records are handed over.
-      model: A network's name, or ``package.module:function``; "" where it is handed over.
+      data: A data set's name, a table, texts, a folder of images, ``package.module:function``, or
+        what a registered kind of records reads; "" where records are handed over.
+      model: A network's name, ``hf:FOLDER`` or ``package.module:function``; "" where it is handed
+        over.
       defence: What protects: a mechanism (noise on gradients), a
         :class:`~recondite.defences.RecordNoise` (noise on records; training is then ordinary
         training, without clipping), or ``NoNoise()`` for plain or clip-only training.
@@ -111,8 +112,10 @@ class TrainingConfig:
       prepare: crop16, resize32, …; None for the network's own (mlp: 16×16).
       pixels: "published" (the data set's published mean and deviation, (x - .5)/.5 where there
         are none), "half" ((x - .5)/.5) or "unit" (in [0, 1]).
-      standardise: Scale pixels by this data's own statistics, which the account does not cover.
+      standardise: Scale records by this data's own statistics, which the account does not cover.
+      truncate: Cut texts to so many tokens; None refuses those over the model's context.
       norm: Normalisation of our networks.
+      adapter: lora:RANK trains adapters of a Transformers model and its head; None trains all.
       weights: A safetensors file to start from.
       seed: Repeats a run, noise included: a simulation.
       device: cpu or cuda.
@@ -133,7 +136,7 @@ class TrainingConfig:
     weight_decay: float = _option(0.0, "Of the optimizer.", least=0)
     clipping: str = _option(
         "flat",
-        "flat (default), per-layer, automatic, psac, scale.",
+        "flat (default), per-layer, automatic, psac, scale, none.",
         choices=CLIPPINGS,
         chosen=True,
     )
@@ -146,7 +149,9 @@ class TrainingConfig:
     prepare: str | None = _option(None, "crop16, resize32, …, none.", study=False)
     pixels: str = _option("published", "published, half or unit.", choices=PIXELS)
     standardise: bool = _option(False, "By this data's own statistics: not covered by ε.")
+    truncate: int | None = _option(None, "Cut texts to so many tokens.", least=4)
     norm: str = _option("group", "group, batch or none.", choices=NORMS)
+    adapter: str | None = _option(None, "lora:RANK, of a Transformers model.")
     weights: str | None = _option(None, "Start from safetensors.")
     seed: int | None = _option(None, "Repeatable: a simulation.", study=False)
     device: str = _option("cpu", "cpu or cuda.")
@@ -192,7 +197,7 @@ class TrainingConfig:
 
     @property
     def preparation(self) -> str | None:
-        """How images are cropped or resized."""
+        """How images are cropped or resized; where ``prepare`` is None, as the network has them."""
         if self.prepare is None and self.model == "mlp":
             return _PREPARED.get(self.data, "resize16")
         return None if self.prepare == "none" else self.prepare
@@ -208,6 +213,11 @@ class TrainingConfig:
     def passes(self, records: int) -> int:
         """Passes over so many records that are begun."""
         return math.ceil(self.total_steps(records) / self.batches(records))
+
+    def copies(self, records: int) -> int:
+        """Noisy copies of one record, each with fresh noise, that a run makes: 1 without any."""
+        fresh = isinstance(self.defence, RecordNoise) and self.defence.noise == "per_step"
+        return self.passes(records) if fresh else 1
 
     def batches(self, records: int) -> int:
         """Steps of one pass over so many records."""

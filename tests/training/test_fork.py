@@ -72,7 +72,7 @@ class Run:
         return (self.model.weight.detach() - before).numpy()
 
     def batches(self):
-        return [indices for indices, _ in self.loader._pieces()]
+        return [indices for indices, _ in self.loader._pieces(self.loader._batches())]
 
 
 @pytest.mark.parametrize("secure", [False, True])

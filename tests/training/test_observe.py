@@ -109,8 +109,17 @@ def test_only_simulations_are_observed():
     assert "\n" not in str(caught.value)
     with pytest.raises(ValueError, match="call make_private first"):
         PrivacyEngine(seed=0).observe(print)
-    with pytest.raises(ValueError, match="noises each record, and no sum"):
-        private(rc.Directional(2.0))[0].observe(print)
+
+
+def test_noise_on_each_record_is_observed_as_sums_of_directions():
+    engine, net, optimizer, loader = private(rc.Directional(2e4), sampling="fixed-size")
+    seen = []
+    engine.observe(seen.append)
+    step(net, optimizer, next(iter(loader)))
+    (turn,) = seen
+    before, after = turn.total.double(), turn.release.double()
+    assert 0 < float(before.norm()) <= len(turn.records) + 1e-4
+    assert float((before - after).norm() / before.norm()) < 0.2  # little noise: nearly the same
 
 
 def game_of(engine, net, loader, data, targets, pool):
@@ -122,9 +131,7 @@ def game_of(engine, net, loader, data, targets, pool):
         targets=targets,
         target_records=(data[0][targets], data[1][targets]),
         pool=pool,
-        participation=loader.sampling,
-        rate=loader.rate,
-        batches=loader.batches,
+        schedule=loader.schedule(1),
     )
 
 

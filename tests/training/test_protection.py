@@ -43,7 +43,7 @@ def test_records_have_one_shape_whatever_protects():
         if kind.name == "parameter-channel":
             continue  # slow
         config = TrainingConfig(
-            "digits", "mlp", kind.build(50.0), steps=1, seed=0, **suited(kind, {})
+            "digits", "mlp", kind.build(10.0), steps=1, seed=0, **suited(kind, {})
         )
         seen = []
         record = train(config, progress=seen.append, running_epsilon=False)[0].to_dict()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from pickle import UnpicklingError
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -13,7 +14,17 @@ from recondite._files import replaced
 from recondite.configuration import TrainingConfig
 from recondite.training.plan import fingerprint_of
 
-__all__ = ["resume", "save", "unfinished"]
+__all__ = ["Stateful", "resume", "save", "unfinished"]
+
+
+class Stateful(Protocol):
+    """What a checkpoint holds the state of: a model, an optimizer, an engine, a loader."""
+
+    def state_dict(self) -> Any:
+        """The state, of tensors and plain types."""
+
+    def load_state_dict(self, state_dict: Any, /) -> Any:
+        """Goes on from a state."""
 
 
 def unfinished(out: str | os.PathLike[str] | None) -> Path | None:
@@ -30,14 +41,14 @@ def unfinished(out: str | os.PathLike[str] | None) -> Path | None:
     return folder
 
 
-def save(folder: Path, config: TrainingConfig, epochs: int, parts: dict[str, Any]) -> None:
+def save(folder: Path, config: TrainingConfig, epochs: int, parts: Mapping[str, Stateful]) -> None:
     """Writes the state of each part after so many epochs."""
     states = {name: part.state_dict() for name, part in parts.items()}
     with replaced(folder / "checkpoint.pt") as file:
         torch.save({"plan": config.fingerprint(), "epochs": epochs, **states}, file)
 
 
-def resume(folder: Path | None, config: TrainingConfig, parts: dict[str, Any]) -> int:
+def resume(folder: Path | None, config: TrainingConfig, parts: Mapping[str, Stateful]) -> int:
     """Loads the state of each part; returns the epochs that the checkpoint has behind it."""
     if folder is None:
         return 0

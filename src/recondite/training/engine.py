@@ -9,7 +9,7 @@ from functools import partial
 from types import TracebackType
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 from torch.utils.data import DataLoader
 
@@ -17,18 +17,19 @@ from recondite import _validate
 from recondite.accounting import epsilon as tight_epsilon
 from recondite.accounting.schedules import Schedule
 from recondite.gradients.clipping import Bound, bound_rule
-from recondite.gradients.handover import Turn
-from recondite.mechanisms import Mechanism, Setting, Units
+from recondite.gradients.handover import Turn, planned_setting
+from recondite.mechanisms import Mechanism, Units
 from recondite.notions import Account, account
 from recondite.notions.calibration import calibrate
-from recondite.training.guard import refuse_distributed, refuse_private
+from recondite.training.distributed import OtherProcessError, join
+from recondite.training.guard import refuse_private
 from recondite.training.ledger import UNLABELLED, Ledger, runs_of
 from recondite.training.limit import BudgetSpentError, Limit, most_steps
 from recondite.training.private_run import PrivateRun
 from recondite.training.sampling import PrivateLoader, usual_sampling
-from recondite.training.terms import check
+from recondite.training.step_parameters import check
 
-__all__ = ["BudgetSpentError", "PrivacyEngine"]
+__all__ = ["BudgetSpentError", "OtherProcessError", "PrivacyEngine"]
 
 PER_RECORD = (
     "the loss is the {} over records of each record's own loss, and no layer or hook mixes the "
@@ -38,6 +39,9 @@ _PUBLIC = {
     "poisson": ("the number of records is public: the sampling rate is the batch size over it",),
     "allocation": ("the number of records is public: it gives the number of batches",),
 }
+SAME_RECORDS = (
+    "every process holds the same records in the same order, and nobody listens between them"
+)
 SIMULATION = "simulation: no guarantee for this model (its noise follows from a seed)"
 
 
@@ -92,7 +96,7 @@ class PrivacyEngine:
         module: nn.Module,
         optimizer: Optimizer,
         data_loader: DataLoader[Any],
-        mechanism: Mechanism,
+        mechanism: Mechanism | None = None,
         max_grad_norm: float | tuple[float, ...] = 1.0,
         clipping: str | Bound = "flat",
         sampling: str | None = None,
@@ -100,14 +104,17 @@ class PrivacyEngine:
         max_batch_size: int | None = None,
         physical_batch_size: int | None = None,
         loss_reduction: str = "mean",
+        compile: Callable[[Any, Any], Tensor] | None = None,
+        **others: Any,
     ) -> tuple[nn.Module, Optimizer, PrivateLoader]:
         """Makes training private.
 
         Args:
-          module: The model, in training mode.
+          module: The model, in training mode; a ``DistributedDataParallel`` trains over all its
+            processes (:mod:`recondite.training.distributed`).
           optimizer: Any torch optimizer over its trainable parameters.
           data_loader: A loader over a map-style dataset; its batch size is the expected one.
-          mechanism: What is released at every step.
+          mechanism: What is released at every step; needed.
           max_grad_norm: C, the bound on one record's gradient (one a layer for per-layer).
           clipping: "flat", "per-layer", "automatic", "psac", "scale", "none", or a rule.
           sampling: "poisson" (the default), "allocation", "shuffled" or "fixed-size" (the default
@@ -120,46 +127,68 @@ class PrivacyEngine:
             own losses. What cross-entropies show of it is checked. "per-record" is a mean that is
             not checked: you vouch that each record's loss depends on that record alone, which the
             account then says.
+          compile: The loss function of the model's output and the labels. ``optimizer.step()`` then
+            takes its own forward and backward pass over the batch in hand, on a GPU as one CUDA
+            graph, and :attr:`loss` is its loss: ``for _ in loader: optimizer.step()`` is the whole
+            loop. Batches are padded to ``physical_batch_size`` rows (what is larger goes into
+            another pass; what fills up counts with weight exactly 0). Not for noise on each record.
+          **others: None: what is typed from another library gets a pointer.
 
         Returns:
           The same module, the same optimizer, and a private loader.
 
         Raises:
           ValueError: One line that names the argument and the remedy.
+          TypeError: An argument that there is not, or no mechanism.
         """
+        if others or mechanism is None:
+            what = f"takes no {min(others)}" if others else "needs a mechanism"
+            raise TypeError(
+                f"make_private {what}: give mechanism=recondite.Gaussian(noise_multiplier) for the "
+                "noise, or another of recondite.mechanisms"
+            )
         if self._made is not None:
             raise ValueError("this engine is in use: make another PrivacyEngine for another model")
         _validate.choice("loss_reduction", loss_reduction, ("mean", "sum", "per-record"))
-        refuse_distributed(module)
-        refuse_private(module)
-        if mechanism.stage == "update":
-            raise ValueError(
-                f"{mechanism.name} noises a client's whole update: hand it to "
-                "recondite.federated.defend, or choose a mechanism for sums or records"
+        model, ranks = join(module)
+        with ranks.telling():
+            refuse_private(model)
+            if mechanism.stage == "update":
+                raise ValueError(
+                    f"{mechanism.name} noises a client's whole update: hand it to "
+                    "recondite.federated.defend, or choose a mechanism for sums or records"
+                )
+            if not model.training:
+                raise ValueError("module is in evaluation mode: call module.train() first")
+            if compile is not None and mechanism.stage == "record":
+                raise ValueError(f"compile is not for {mechanism.name}, which noises each record")
+            loader = PrivateLoader(
+                data_loader,
+                sampling=sampling or usual_sampling(mechanism),
+                batch_size=batch_size,
+                max_batch_size=max_batch_size,
+                physical_batch_size=physical_batch_size,
+                seed=self.seed,
+                secure=self.secure,
+                padded=compile is not None,
+                ranks=ranks,
             )
-        if not module.training:
-            raise ValueError("module is in evaluation mode: call module.train() first")
-        loader = PrivateLoader(
-            data_loader,
-            sampling=sampling or usual_sampling(mechanism),
-            batch_size=batch_size,
-            max_batch_size=max_batch_size,
-            physical_batch_size=physical_batch_size,
-            seed=self.seed,
-            secure=self.secure,
-        )
-        self._made = PrivateRun(
-            module=module,
-            optimizer=optimizer,
-            loader=loader,
-            mechanism=mechanism,
-            bound=partial(bound_rule, clipping, max_grad_norm),
-            loss_reduction=loss_reduction,
-            limit=partial(self._limit, loader),
-            ledger=self.ledger,
-            seed=self.seed,
-            secure=self.secure,
-        )
+            if not ranks.first:
+                self.ledger = Ledger()  # the first process keeps the file
+            self._made = PrivateRun(
+                module=model,
+                optimizer=optimizer,
+                loader=loader,
+                mechanism=mechanism,
+                bound=partial(bound_rule, clipping, max_grad_norm),
+                loss_reduction=loss_reduction,
+                limit=partial(self._limit, loader),
+                ledger=self.ledger,
+                seed=self.seed,
+                secure=self.secure,
+                criterion=compile,
+                ranks=ranks,
+            )
         return module, optimizer, loader
 
     def _limit(self, loader: PrivateLoader, mechanism: Mechanism) -> Limit:
@@ -191,11 +220,12 @@ class PrivacyEngine:
 
         Args:
           callback: Gets the bounded sum in units of one record's bound, its release, and the
-            places of the batch's records in the loader's data set. What it gets are copies.
+            places of the batch's records in the loader's data set. What it gets are copies. Where
+            noise is on each record, the sums are of unit directions and of what became of them.
 
         Raises:
-          ValueError: The engine has no seed, so that this training is no simulation; or noise is
-            drawn for each record, not for sums.
+          ValueError: The engine has no seed, so that this training is no simulation; or the sum
+            of all is not here: of several processes the first one has it.
         """
         run = self._run
         if self.seed is None:
@@ -234,9 +264,12 @@ class PrivacyEngine:
             max_batch_size=options.get("max_batch_size"),
         )
         steps = _validate.at_least("epochs", epochs, 1) * plan.batches
-        shapes = tuple(tuple(p.shape) for p in module.parameters() if p.requires_grad)
-        setting = Setting(shapes, max_batch_size=plan.max_batch_size, batch_size=plan.batch_size)
-        sized = mechanism.configured(setting)
+        rule = partial(
+            bound_rule, options.get("clipping", "flat"), options.get("max_grad_norm", 1.0)
+        )
+        sized = mechanism.configured(
+            planned_setting(module, rule, plan.batch_size, plan.max_batch_size)
+        )
         found = calibrate(
             sized, target_epsilon, "epsilon", plan.schedule(steps), delta=target_delta
         )
@@ -265,6 +298,12 @@ class PrivacyEngine:
         return self._run.handover.units
 
     @property
+    def loss(self) -> Tensor | None:
+        """Loss of the last compiled pass, over its padding too; it is not private. None without."""
+        compiled = self._run.compiled
+        return None if compiled is None else compiled.loss
+
+    @property
     def bound(self) -> Bound:
         """How each record's gradient is bounded."""
         return self._run.bound
@@ -275,7 +314,8 @@ class PrivacyEngine:
         return self._run.loader
 
     @property
-    def _generator(self) -> Any:
+    def generator(self) -> Any:
+        """Where noise comes from: a seeded simulation goes on elsewhere with its state."""
         return self._run.generator
 
     def schedule(self, steps: int | None = None) -> Schedule:
@@ -292,6 +332,7 @@ class PrivacyEngine:
         """Every notion of what was released; options as in :func:`recondite.account`."""
         if self.steps == 0:
             raise ValueError("nothing was released yet: train first")
+        self._run.handover.late.check(wait=True)
         result = account(self.mechanism, self.schedule(), delta, **options)
         label = {True: (SIMULATION,), None: (UNLABELLED,), False: ()}[self.simulation]
         assumptions = (*label, *result.assumptions, *self._assumptions())
@@ -302,19 +343,26 @@ class PrivacyEngine:
         line = PER_RECORD.format("mean" if self._run.mean else "sum")
         if self._run.vouched:
             line += ' (vouched for by loss_reduction="per-record", not checked)'
-        return [line, *_PUBLIC.get(self.loader.sampling, ())]
+        several = () if self._run.ranks.alone else (SAME_RECORDS,)
+        return [line, *_PUBLIC.get(self.loader.sampling, ()), *several]
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint carries: counts and parameters, never a seed or a generator.
 
-        The state of a mechanism that keeps one is part of it, as it was after the last step.
+        The state of a mechanism that keeps one is part of it, as it was after the last step; of
+        several processes the first one has it.
         """
+        if not self._run.ranks.first and self.mechanism.stateful:
+            raise ValueError(
+                f"the state of {self.mechanism.name} is kept by the first process: save its "
+                "checkpoint there (rank 0), and load it in all"
+            )
         return {
             "schema_version": 3,
             "steps": self.steps,
             "epochs": self.ledger.epochs,
             "runs": {name: list(count) for name, count in self.ledger.runs().items()},
-            **self._run.terms(),
+            **self._run.step_parameters(),
             "simulation": self.simulation,
             **self._run.handover.state_dict(),
         }
@@ -330,7 +378,7 @@ class PrivacyEngine:
             records), or it does not say how: under this engine's schedule they could cost less.
         """
         run = self._run
-        check("checkpoint", state, run.terms())
+        check("checkpoint", state, run.step_parameters())
         run.handover.check_state(state)
         self.ledger.take_over(runs_of(state), state.get("simulation"))
         run.handover.load_state_dict(state)

@@ -19,42 +19,18 @@ from torch import nn
 from torch.optim import Optimizer
 
 from recondite.gradients.forwards import RecordedForward
+from recondite.training.distributed import Ranks
 from recondite.training.sampling import PrivateLoader
 
-__all__ = ["Guard", "refuse_distributed", "refuse_private"]
+__all__ = ["Guard", "refuse_private"]
 
-_PARALLEL = ("DataParallel", "DistributedDataParallel", "FullyShardedDataParallel", "FSDPModule")
 _REMEDY = "make a new engine for the changed model"
-
-
-def refuse_distributed(module: nn.Module) -> None:
-    """Refuses models and processes that share their gradients with others.
-
-    Each process would draw from all records and count its own steps only.
-
-    Raises:
-      ValueError: One line.
-    """
-    kinds = {base.__name__ for layer in module.modules() for base in type(layer).__mro__}
-    found = [name for name in _PARALLEL if name in kinds]
-    if found:
-        raise ValueError(f"module is a {found[0]}, which is not supported: train on one device")
-    _refuse_processes()
 
 
 def refuse_private(module: nn.Module) -> None:
     """Refuses a model that another engine records: both would count, and one would release."""
     if any(isinstance(vars(layer).get("forward"), RecordedForward) for layer in module.modules()):
         raise ValueError("module is private under another engine: call its detach() first")
-
-
-def _refuse_processes() -> None:
-    shared = torch.distributed
-    if shared.is_available() and shared.is_initialized() and shared.get_world_size() > 1:
-        raise ValueError(
-            f"torch.distributed runs {shared.get_world_size()} processes, which is not supported: "
-            "train in one process"
-        )
 
 
 class Guard:
@@ -72,8 +48,13 @@ class Guard:
         loader: PrivateLoader,
         released: Sequence[nn.Parameter],
         recorded: Iterable[nn.Module],
+        ranks: Ranks,
+        *,
+        stored: bool = False,
     ) -> None:
+        """With ``stored`` layers may write to buffers: for training that promises nothing."""
         self._module, self._optimizer, self._loader = module, optimizer, loader
+        self._ranks = ranks
         self._released = list(released)
         own = set(self._released)
         self._layers = list(module.modules())
@@ -87,7 +68,7 @@ class Guard:
         rest = [p for p in self._held if id(p) not in self._names]
         self._frozen = [p for p in (*named.values(), *rest) if p not in own]
         buffers = [b for layer in self._layers for b in layer._buffers.values() if b is not None]
-        self._fixed: list[torch.Tensor] = [*self._frozen, *buffers]
+        self._fixed: list[torch.Tensor] = [*self._frozen, *(() if stored else buffers)]
         self._names.update({id(b): name for name, b in module.named_buffers()})
         first = self._released[0]
         self._place = (first.device, first.dtype)
@@ -138,7 +119,7 @@ class Guard:
                 "the private loader's sampling, batch_size, max_batch_size or records were changed "
                 "since make_private: make a new engine"
             )
-        _refuse_processes()
+        self._ranks.check()
 
     def _check_untouched(self) -> None:
         if [p._version for p in self._released] != self._versions:

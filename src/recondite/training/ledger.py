@@ -23,7 +23,7 @@ from recondite import _validate
 from recondite._files import checked, sealed, write_atomically
 from recondite._forks import generation
 from recondite._locks import InUse, Lock
-from recondite.training import terms as _terms
+from recondite.training import step_parameters
 
 __all__ = ["Ledger", "LedgerError"]
 
@@ -61,7 +61,7 @@ class Ledger:
       block: Steps that are reserved at once.
 
     Attributes:
-      terms: What determines the cost of a step (:mod:`recondite.training.terms`).
+      terms: What determines the cost of a step (:mod:`recondite.training.step_parameters`).
       simulation: Whether noise of counted steps followed from a seed; None where 0.1.0 counted
         some and did not say.
 
@@ -72,7 +72,7 @@ class Ledger:
     def __init__(self, path: str | os.PathLike[str] | None = None, block: int = 50) -> None:
         self.path = None if path is None else Path(path)
         self.block = _validate.at_least("block", block, 1)
-        self.terms: dict[str, Any] | None = None
+        self.terms: step_parameters.StepParameters | None = None
         self.simulation: bool | None = False
         self._run = secrets.token_hex(8)
         self._taken = self._reserved = self._epochs = 0  # of this run
@@ -104,7 +104,7 @@ class Ledger:
         mine = {self._run: (self._taken, self._epochs)} if self._taken or self._epochs else {}
         return {**self._others, **mine}
 
-    def bind(self, terms: dict[str, Any], *, simulation: bool = False) -> None:
+    def bind(self, terms: step_parameters.StepParameters, *, simulation: bool = False) -> None:
         """Must be called before the first release: says what a step is.
 
         Args:
@@ -119,7 +119,7 @@ class Ledger:
         try:
             self._look()  # once more: nobody else changes it from here on
             if self.path is not None and (self.taken or self.epochs):
-                _terms.check(f"ledger {self.path.name}", self.terms, terms)
+                step_parameters.check(f"ledger {self.path.name}", self.terms, terms)
         except BaseException:
             self._release()
             raise
@@ -159,6 +159,17 @@ class Ledger:
         label = _either(self.simulation, simulation)
         if others != self._others or label != self.simulation:
             self._write(others=others, simulation=label)
+
+    def shared(self) -> tuple[str, Runs, bool | None]:
+        """What a ledger of another process that counts the same releases must know."""
+        return self._run, self._others, self.simulation
+
+    def follow(self, run: str, others: Runs, simulation: bool | None) -> None:
+        """Counts, in memory, the releases that another process counts under this name.
+
+        Both count the same releases: under two names they would be counted twice.
+        """
+        self._run, self._others, self.simulation = run, dict(others), simulation
 
     def close(self) -> None:
         """Gives back what was reserved and not taken, and the file: the run ended in good order.
@@ -319,7 +330,7 @@ class Ledger:
         self._seen, self._tried, self._failed = content, None, False
 
 
-def runs_of(state: dict[str, Any]) -> Runs:
+def runs_of(state: Mapping[str, Any]) -> Runs:
     """The counts of a checkpoint by run; those of version 0.1.0 under a name of their own."""
     steps, epochs = (_validate.at_least(key, state[key], 0) for key in ("steps", "epochs"))
     runs = named_runs(state.get("runs", {secrets.token_hex(8): (steps, epochs)}))

@@ -180,6 +180,8 @@ class LossCheck:
         if self._passes > FIRST and self._chance.randrange(EVERY):
             return
         for place, values in enumerate(_tensors(out)):
+            if values.is_cuda and torch.cuda.is_current_stream_capturing():
+                return  # for a CUDA graph: the passes before it were looked at
             slot = (self._calls, place)
             held = values.detach()  # a hook that held the tensor itself would keep it alive
             keep = functools.partial(self._keep, slot, held, held._version)

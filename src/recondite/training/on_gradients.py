@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
 
 from torch.utils.data import DataLoader
 
 from recondite.configuration import TrainingConfig
+from recondite.notions import Account
+from recondite.training.checkpoint import Stateful
 from recondite.training.engine import SIMULATION, PrivacyEngine
 from recondite.training.ledger import UNLABELLED
 from recondite.training.protection import Request, Run
+from recondite.training.record import DefencePart
 from recondite.training.sampling import PrivateLoader
+
+if TYPE_CHECKING:
+    from recondite.training.canary import CanaryAudit
 
 __all__ = ["OnGradients"]
 
@@ -36,7 +43,7 @@ class OnGradients:
             ledger=None if run.folder is None else run.folder / "ledger.json",
             secure=config.secure,
         )
-        self.state: dict[str, Any] = {"engine": self.engine}
+        self.state: Mapping[str, Stateful] = {"engine": self.engine}
 
     @staticmethod
     def check(config: TrainingConfig, asked: Request) -> None:
@@ -50,6 +57,13 @@ class OnGradients:
         self.engine.ledger.__enter__()
         try:
             self.loader = self._private()
+            if self._run.asked.recorder is not None:
+                self._run.asked.recorder.watch(
+                    self.engine,
+                    self._run.model,
+                    records=len(self._run.records),
+                    steps=self._run.config.total_steps(len(self._run.records)),
+                )
         except BaseException as error:
             self.engine.ledger.__exit__(type(error), error, error.__traceback__)
             raise
@@ -104,7 +118,7 @@ class OnGradients:
         """Closes the ledger."""
         self.engine.ledger.close()
 
-    def defence(self) -> dict[str, Any]:
+    def defence(self) -> DefencePart:
         """The mechanism as the engine configured it, bounds and batches."""
         config = self._run.config
         return {
@@ -117,11 +131,11 @@ class OnGradients:
             "secure": config.secure,
         }
 
-    def privacy(self) -> dict[str, Any] | None:
+    def privacy(self) -> Account | None:
         """The engine's report."""
         if not self._run.asked.accounted or not self._noisy:
             return None
-        return self.engine.report(self._run.delta).to_dict()
+        return self.engine.report(self._run.delta)
 
     @property
     def simulation(self) -> bool:
@@ -141,11 +155,11 @@ class OnGradients:
             notes.append(f"training stopped before epsilon {engine.max_epsilon:g} was exceeded")
         return notes
 
-    def audit(self) -> dict[str, Any] | None:
+    def audit(self) -> CanaryAudit | None:
         """Canaries through the mechanism as the engine releases it."""
         if not self._run.asked.audit:
             return None
         from recondite.training.canary import audit_run  # only where asked for
 
         config = self._run.config
-        return audit_run(config.mechanism, self.engine.mechanism, seed=config.seed).to_dict()
+        return audit_run(config.mechanism, self.engine.mechanism, seed=config.seed)

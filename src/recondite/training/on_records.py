@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -15,9 +16,12 @@ from recondite.configuration import TrainingConfig
 from recondite.defences import RecordNoise
 from recondite.notions import Account, account_for
 from recondite.notions.noisy_records import NoisyRecords
-from recondite.records import ImageSet, load
+from recondite.records import Records
+from recondite.training.checkpoint import Stateful
 from recondite.training.engine import SIMULATION
 from recondite.training.protection import Request, Run
+from recondite.training.record import DefencePart
+from recondite.training.setup import load_prepared
 
 __all__ = ["OnRecords", "fit_channel"]
 
@@ -28,7 +32,7 @@ _OWN_FIT = "the channel was fitted on the training records: its capacity does no
 
 
 def fit_channel(
-    config: TrainingConfig, records: ImageSet, data_dir: str | os.PathLike[str] | None = None
+    config: TrainingConfig, records: Records, data_dir: str | os.PathLike[str] | None = None
 ) -> Channel:
     """The configuration's channel, for records of this scale.
 
@@ -38,17 +42,22 @@ def fit_channel(
       data_dir: Where data sets are, for ``fit_on``.
     """
     noise = _noise(config)
+    if not records.amounts:
+        raise ValueError(
+            f"{config.defence.name} adds noise to records, and {records.kind} are no amounts: "
+            "choose a defence on gradients"
+        )
     source = records
     if noise.fit_on is not None:
-        source = load(noise.fit_on, "train", directory=data_dir, prepare=config.preparation)
+        source = load_prepared(config, noise.fit_on, "train", data_dir)
         if source.shape != records.shape:
             raise ValueError(
-                f"channel_data has images of shape {source.shape}, the data {records.shape}: "
+                f"channel_data has records of shape {source.shape}, the data {records.shape}: "
                 "prepare them alike"
             )
         if records.mean is not None and records.std is not None:
             source = source.normalised(records.mean, records.std)
-    return noise.fit(source.images.flatten(1).cpu().numpy(), records.shape)
+    return noise.fit(source.features.flatten(1).cpu().numpy(), records.shape)
 
 
 def _noise(config: TrainingConfig) -> RecordNoise:
@@ -77,7 +86,7 @@ class OnRecords:
         self.loader = self._protected(journal)
         if run.config.seed is not None:
             self.loader.ledger.simulate()
-        self.state: dict[str, Any] = {"channel": self.loader}
+        self.state: Mapping[str, Stateful] = {"channel": self.loader}
 
     @staticmethod
     def check(config: TrainingConfig, asked: Request) -> None:
@@ -138,7 +147,7 @@ class OnRecords:
     def finish(self) -> None:
         """Nothing to do."""
 
-    def defence(self) -> dict[str, Any]:
+    def defence(self) -> DefencePart:
         """The channel as it was fitted."""
         low, high = self.channel.noise_std_range
         return {
@@ -153,31 +162,29 @@ class OnRecords:
             "noise_std": {"min": low, "max": high},
         }
 
-    def privacy(self) -> dict[str, Any] | None:
+    def privacy(self) -> Account | None:
         """The account of the noisy records."""
-        return self._account().to_dict()
+        return self._account()
 
     def _account(self) -> Account:
-        """Every number is an upper bound, as :class:`NoisyRecords` says for pixels in [0, 1].
+        """Every number is an upper bound, as :class:`NoisyRecords` says for features in a box.
 
-        ε is usually huge: it is about the worst two images. Where the ledger counts uses of another
-        channel, whose noise it does not know, only information is finite.
+        ε is usually huge: it is about the worst two records, and infinite where their numbers have
+        no known range. Where the ledger counts uses of another channel, whose noise it does not
+        know, only information is finite.
         """
         run, ledger = self._run, self.loader.ledger
-        told = self.loader.information()
-        scale = torch.tensor(run.records.std or (1.0,) * run.records.shape[0])
-        sides = (1.0 / scale)[:, None, None].expand(run.records.shape).flatten().double().numpy()
-        information = {key: value for key, value in told.items() if key != "limits"}
+        information = {k: v for k, v in self.loader.information().items() if k != "limits"}
         if ledger.simulation:
             information.update(guarantee=False, note=SIMULATION)
         epochs = run.config.passes(len(run.records))
         release = NoisyRecords(
             mechanism=self.channel,
-            sides=sides,
-            uses=max(told["uses"], 1),
-            nats=told["per_record"],
+            sides=run.records.sides().flatten().numpy(),
+            uses=max(ledger.uses, 1),
+            nats=ledger.nats,
             delta=run.delta,
-            schedule={"sampling": "shuffled", "epochs": epochs, "uses": told["uses"]},
+            schedule={"sampling": "shuffled", "epochs": epochs, "uses": ledger.uses},
             name=self._noise.name,
             given={
                 "capacity": self._noise.capacity,
@@ -205,7 +212,7 @@ class OnRecords:
             notes.append(self.loader.ledger.message)
         return notes
 
-    def audit(self) -> dict[str, Any] | None:
+    def audit(self) -> None:
         """None: canaries are for noise on gradients."""
         return None
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any
 
@@ -14,18 +14,24 @@ from torch.optim import Optimizer
 
 from recondite.gradients.clipping import Bound
 from recondite.gradients.collector import Collector
-from recondite.gradients.handover import Handover, Turn
-from recondite.mechanisms import Mechanism
+from recondite.gradients.handover import Handover, Turn, directions_sum
+from recondite.mechanisms import Mechanism, NoNoise
 from recondite.numerics.fork_safe import Renewed
 from recondite.numerics.random import new_generator
-from recondite.training.draws import Draw, LoaderEvents
+from recondite.training.compiled import CompiledPass, Criterion
+from recondite.training.distributed import (
+    OtherProcessError,
+    Ranks,
+    records_digest,
+    weights_digest,
+)
 from recondite.training.guard import Guard
-from recondite.training.ledger import Ledger
+from recondite.training.ledger import Ledger, LedgerError
 from recondite.training.limit import Limit
 from recondite.training.loss_check import LossCheck
 from recondite.training.optimizers import check_optimizer, release_first
-from recondite.training.sampling import PrivateLoader
-from recondite.training.terms import terms
+from recondite.training.sampling import Draw, LoaderEvents, PrivateLoader
+from recondite.training.step_parameters import StepParameters, step_parameters
 
 __all__ = ["PrivateRun"]
 
@@ -43,6 +49,8 @@ class PrivateRun(LoaderEvents):
       bound: How each record's gradient is bounded.
       handover: The mechanism, configured for the model, and its units.
       limit: How many steps the budget allows.
+      compiled: The pass that a step takes by itself; None where the training loop does.
+      ranks: The processes that train.
     """
 
     def __init__(
@@ -58,6 +66,8 @@ class PrivateRun(LoaderEvents):
         ledger: Ledger,
         seed: int | None,
         secure: bool,
+        criterion: Criterion | None = None,
+        ranks: Ranks,
     ) -> None:
         """Makes the model and the optimizer private; where that is refused, they stay as they were.
 
@@ -72,41 +82,81 @@ class PrivateRun(LoaderEvents):
           ledger: Counts what is released.
           seed: Of the noise; None for operating-system entropy.
           secure: Whether noise comes from a cryptographic generator.
+          criterion: The loss function of a step that takes its own passes; None without.
+          ranks: The processes that train; the ledger of the first one is on disk.
         """
-        self.loader, self._ledger = loader, ledger
+        self.loader, self._ledger, self.ranks = loader, ledger, ranks
         self.mean, self.vouched = loss_reduction != "sum", loss_reduction == "per-record"
         with ExitStack() as undo:
-            collector = self._collector = Collector(module)
+            promised = not _undefended(mechanism, bound)
+            collector = self._collector = Collector(module, recorded=promised)
             undo.callback(collector.remove)
             check_optimizer(optimizer, collector.parameters)
             self.bound = bound(len(collector.rules))
-            if mechanism.stage != "record" and not math.isfinite(self.bound.norm):
+            if promised and mechanism.stage != "record" and not math.isfinite(self.bound.norm):
                 collector.detach()  # no record is bounded by itself: ordinary training's speed
             sizes = (loader.batch_size, loader.max_batch_size)
             self.handover = Handover(mechanism, collector, self.bound, *sizes)
             made = self.handover.mechanism
             self.handover.refuse_unbounded(loader.schedule(1).neighbouring(made))
+            if not ranks.alone and self.handover.per_record and made.stateful:
+                raise ValueError(
+                    f"{made.name} keeps a state over each process's records: train in one process"
+                )
             self._noise = Renewed(
-                partial(new_generator, collector.parameters[0], seed, secure=secure),
+                partial(new_generator, collector.parameters[0], ranks.seed(seed), secure=secure),
                 seeded=seed is not None,
             )
             self.limit = limit(made)
+            self.compiled = None
+            if criterion is not None:
+                rows = loader.physical_batch_size or loader.batch_size
+                given = (module, criterion, collector, self.bound, rows)
+                self.compiled = CompiledPass(*given, mean=self.mean)
             watching = collector.attached and not self.vouched
             self._loss_check = LossCheck(module, mean=self.mean, watching=watching)
             undo.callback(self._loss_check.detach)
-            self._guard = Guard(module, optimizer, loader, collector.parameters, collector.rules)
-            ledger.bind(self.terms(), simulation=seed is not None)
+            parts = collector.parameters, collector.recorded, ranks
+            self._guard = Guard(module, optimizer, loader, *parts, stored=not promised)
+            undo.callback(ranks.attach())
+            self._agree(module, optimizer, seed=seed, secure=secure)
             undo.callback(release_first(optimizer, self.step, self._guard.before_update))
             self._undo = undo.pop_all()
         self._observers: list[Callable[[Turn], None]] = []
         self._records: list[int] = []
         self._pieces = 0
-        self._sum = torch.empty(0)
+        self._sum, self._directions = torch.empty(0), torch.zeros(())
         loader.events = self
 
-    def terms(self) -> dict[str, Any]:
+    def _agree(
+        self, module: nn.Module, optimizer: Optimizer, *, seed: int | None, secure: bool
+    ) -> None:
+        """All processes do the same from here on, and know what the first one's ledger counts."""
+        terms, ranks, ledger = self.step_parameters(), self.ranks, self._ledger
+        if not ranks.alone:
+            ranks.meet(0, 0)
+            groups = [{**group, "params": len(group["params"])} for group in optimizer.param_groups]
+            ranks.compare(
+                {
+                    "mechanism, sampling, batch_size, records or clipping": str(terms),
+                    "max_batch_size": str(self.loader.max_batch_size),
+                    "loss_reduction": str(self.mean),
+                    "seed or secure": str((seed, secure)),
+                    "max_epsilon or delta": str(self.limit.most),
+                    "the optimizer and its options": f"{type(optimizer).__name__} {groups}",
+                    "the records of data_loader": records_digest(self.loader.dataset),
+                    "the model's weights": weights_digest(module),
+                }
+            )
+        ledger.bind(terms, simulation=seed is not None)
+        ranks.meet(0, 1)
+        held = ranks.told(ledger.shared())
+        if not ranks.first:
+            ledger.follow(*held)
+
+    def step_parameters(self) -> StepParameters:
         """What the cost of a step depends on."""
-        return terms(self.handover.mechanism, self.loader, self.bound)
+        return step_parameters(self.handover.mechanism, self.loader, self.bound)
 
     @property
     def generator(self) -> Any:
@@ -114,11 +164,17 @@ class PrivateRun(LoaderEvents):
         return self._noise.current()
 
     def observe(self, callback: Callable[[Turn], None]) -> None:
-        """Has a callback see every release, and what was released, before the weights change."""
-        if self.handover.per_record:
+        """Has a callback see every release, and what was released, before the weights change.
+
+        Raises:
+          ValueError: The sum of all is not here.
+        """
+        if not self.ranks.first:
+            raise ValueError("observe sees the sum of all processes: call it in the first, rank 0")
+        if not self.ranks.alone and self.handover.per_record:
             raise ValueError(
-                f"{self.handover.mechanism.name} noises each record, and no sum: what is observed "
-                "is the sum of a batch; choose a mechanism for sums"
+                f"observe does not see {self.handover.mechanism.name} over several processes, "
+                "where noise is on each record: train in one"
             )
         self._observers.append(callback)
 
@@ -134,9 +190,14 @@ class PrivateRun(LoaderEvents):
 
     def begin(self) -> None:
         """A pass over the records begins; a batch that was broken off is forgotten."""
-        self.forget()
-        self._guard.begin()
-        self._ledger.before_epoch()
+        with self._stopping():
+            with self.ranks.telling():
+                self.ranks.check()
+                self.forget()
+                self.handover.late.check(wait=True)
+                self._guard.begin()
+                self._ledger.before_epoch()
+            self.ranks.meet(1, self._ledger.epochs)
 
     def may_go_on(self) -> bool:
         """Whether the budget allows another step."""
@@ -159,47 +220,83 @@ class PrivateRun(LoaderEvents):
         """Releases the last backward pass, if all is as it was accounted; False within a batch."""
         self.limit.check()
         try:
-            draw = self.loader.take()
-            self._guard.check()
-            if draw.keep:
-                self._loss_check.judge(draw.rows)
-            return self._release(draw)
+            with self._stopping():
+                return self._release()
         except BaseException:
             self.forget()  # nothing of a refused batch reaches the next step
             raise
 
+    @contextmanager
+    def _stopping(self) -> Iterator[None]:
+        """Where another process stopped, nothing is released any more: the count is exact then."""
+        try:
+            yield
+        except OtherProcessError:
+            with suppress(LedgerError):
+                self._ledger.close()
+            raise
+
     @torch.no_grad()
-    def _release(self, draw: Draw) -> bool:
+    def _release(self) -> bool:
         """Turns the last backward pass into gradients; False while a batch is incomplete."""
-        collector = self._collector
-        whole = self._pieces == 0 and draw.last and draw.keep
-        if whole and not (collector.attached or self._observers) and self.handover.plain:
-            self._ledger.before_release()  # nothing is bounded or noised: no copy is needed
-            collector.rescale((draw.rows if self.mean else 1) / self.loader.batch_size)
-            return True
-        piece = self._piece(draw.rows, draw.keep)
-        self._sum = piece if self._pieces == 0 else self._sum + piece
-        self._pieces += 1
-        self._records += draw.records
+        with self.ranks.telling():
+            draw = self.loader.take()
+            self._guard.check()
+            if draw.keep and self.compiled is None:
+                self._loss_check.judge(draw.rows)
+            if self._plain(draw):
+                return True
+            self._collect(draw)
         if not draw.last:
-            for parameter in collector.parameters:
-                parameter.grad = None
             return False
-        self._ledger.before_release()
-        total, records = self._sum, self._records
+        steps = self._ledger.taken
+        self.ranks.meet(3, steps)
+        total, records, directions = self._sum, self._records, self._directions
         self._clear()
-        if len(records) > self.loader.max_batch_size and not self.handover.per_record:
-            collector.project(total, self.bound, self.loader.max_batch_size)
-        average = self.handover.gradient(total, self.generator, self._seen_by(records))
+        if not self.ranks.first:
+            self._ledger.before_release()
+        make = partial(self._noised, records=records, directions=directions)
+        average = self.ranks.released(total, make, steps)
         start = 0
-        for parameter in collector.parameters:
+        for parameter in self._collector.parameters:
             size = parameter.numel()
             parameter.grad = average[start : start + size].view_as(parameter).to(parameter.dtype)
             start += size
         return True
 
+    def _plain(self, draw: Draw) -> bool:
+        """Releases a whole batch of which nothing is bounded or noised, without a copy of it."""
+        collector = self._collector
+        whole = self._pieces == 0 and draw.last and draw.keep and self.ranks.alone
+        if whole and not (collector.attached or self._observers) and self.handover.plain:
+            self._ledger.before_release()
+            collector.rescale((draw.rows if self.mean else 1) / self.loader.batch_size)
+            return True
+        return False
+
+    def _collect(self, draw: Draw) -> None:
+        """Adds a piece to the sum of its batch."""
+        piece = self._piece(draw.rows, draw.keep) if self.compiled is None else self._passed(draw)
+        self._sum = piece if self._pieces == 0 else self._sum + piece
+        self._pieces += 1
+        self._records += [*draw.records, *draw.elsewhere]
+        if not draw.last:
+            for parameter in self._collector.parameters:
+                parameter.grad = None
+
+    def _noised(self, total: Tensor, records: list[int], directions: Tensor) -> Tensor:
+        """Counts a step, and releases the sum of a batch of these records."""
+        self._ledger.before_release()
+        if len(records) > self.loader.max_batch_size and not self.handover.per_record:
+            self._collector.project(total, self.bound, self.loader.max_batch_size)
+        seen_by = self._seen_by(records)
+        for observer in seen_by if self.handover.per_record else ():
+            observer(directions.to(total).expand_as(total), total)
+        return self.handover.gradient(total, self.generator, seen_by)
+
     def _clear(self) -> None:
-        self._pieces, self._records, self._sum = 0, [], torch.empty(0)
+        self._pieces, self._sum = 0, torch.empty(0)
+        self._records, self._directions = [], torch.zeros(())
 
     def _seen_by(self, records: list[int]) -> list[Callable[[Tensor, Tensor], None]]:
         def seen(observer: Callable[[Turn], None], total: Tensor, release: Tensor) -> None:
@@ -207,6 +304,15 @@ class PrivateRun(LoaderEvents):
                 observer(Turn(total.clone(), release.clone(), list(records)))
 
         return [partial(seen, observer) for observer in self._observers]
+
+    def _passed(self, draw: Draw) -> Tensor:
+        """The bounded sum of a piece that the step itself passes through the model."""
+        assert self.compiled is not None
+        total = self.compiled(self.loader.batch, len(draw.records))
+        if draw.keep:
+            self._loss_check.judge(draw.rows)
+        self._loss_check.clear()
+        return total if draw.last and self._pieces == 0 else total.clone()
 
     def _piece(self, rows: int, keep: bool) -> Tensor:
         collector = self._collector
@@ -217,7 +323,19 @@ class PrivateRun(LoaderEvents):
         gradients = collector.per_sample(rows, mean=self.mean)
         if not keep:
             return torch.zeros(collector.dim, device=gradients.device, dtype=gradients.dtype)
+        if self._observers:
+            self._directions = self._directions.to(gradients) + directions_sum(gradients)
         return self.handover.rows(gradients, self.generator)
+
+
+def _undefended(mechanism: Mechanism, bound: Callable[[int], Bound]) -> bool:
+    """Whether nothing is bounded and nothing noised: nothing can be broken then."""
+    if mechanism.stage == "record" or type(mechanism).perturb is not NoNoise.perturb:
+        return False
+    try:
+        return not math.isfinite(bound(1).norm)
+    except ValueError:  # norms for so many layers: a bound
+        return False
 
 
 class _Detached(LoaderEvents):

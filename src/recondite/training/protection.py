@@ -2,18 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 from torch import nn
 
 from recondite.configuration import TrainingConfig
-from recondite.records import ImageSet
+from recondite.records import Records
 
-__all__ = ["Protection", "Request", "Run"]
+if TYPE_CHECKING:
+    from recondite.attacks.transcript import Recorder
+    from recondite.notions import Account
+    from recondite.training.canary import CanaryAudit
+    from recondite.training.checkpoint import Stateful
+    from recondite.training.record import DefencePart
+
+__all__ = ["Progress", "Protection", "Request", "Run"]
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How far a run is. Loss and accuracy are not private.
+
+    Attributes:
+      epoch: Epochs finished.
+      step: Steps finished, of this run.
+      steps: Steps planned.
+      loss: Average training loss of recent batches.
+      epsilon: Tight ε so far; None without a δ or without noise.
+      information: Nats told of a record so far, by a channel; None without one.
+    """
+
+    epoch: int
+    step: int
+    steps: int
+    loss: float
+    epsilon: float | None
+    information: float | None = None
 
 
 @dataclass(frozen=True)
@@ -29,6 +57,7 @@ class Request:
     audit: bool = False
     running_epsilon: bool = True
     accounted: bool = True
+    recorder: Recorder | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +78,7 @@ class Run:
     asked: Request
     folder: Path | None
     delta: float
-    records: ImageSet
+    records: Records
     model: nn.Module
     optimizer: torch.optim.Optimizer
 
@@ -64,7 +93,7 @@ class Protection(Protocol):
       state: By the name in a checkpoint: what else is stored there.
     """
 
-    state: dict[str, Any]
+    state: Mapping[str, Stateful]
 
     def __init__(self, run: Run) -> None: ...
 
@@ -97,10 +126,10 @@ class Protection(Protocol):
     def finish(self) -> None:
         """Told after the last step."""
 
-    def defence(self) -> dict[str, Any]:
+    def defence(self) -> DefencePart:
         """What a record says of the defence."""
 
-    def privacy(self) -> dict[str, Any] | None:
+    def privacy(self) -> Account | None:
         """The account."""
 
     @property
@@ -110,5 +139,5 @@ class Protection(Protocol):
     def notes(self, shared: list[str]) -> list[str]:
         """What a reader should know, with what holds for every run in its place."""
 
-    def audit(self) -> dict[str, Any] | None:
+    def audit(self) -> CanaryAudit | None:
         """A canary audit, where one was asked for."""

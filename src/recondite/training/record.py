@@ -9,18 +9,33 @@ from __future__ import annotations
 import json
 import os
 import platform
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime, timezone
 from pathlib import Path
-from typing import Any
+from typing import Any, Required, TypedDict
 
 from recondite._files import write_atomically
 from recondite._version import __version__
 from recondite.notions import json_ready
 
-__all__ = ["RunRecord", "machine", "write_json"]
+__all__ = ["DefencePart", "RunRecord", "machine", "write_json"]
 
 SCHEMA_VERSION = 1
+
+
+class DefencePart(TypedDict, total=False):
+    """A defence as it was trained with; the last two of noise on records."""
+
+    name: Required[str]
+    parameters: Mapping[str, object]
+    clipping: str
+    max_grad_norm: float | None
+    sampling: str
+    max_batch_size: int | None
+    secure: bool
+    fitted_on: str
+    noise_std: dict[str, float]
 
 
 @dataclass(frozen=True)
@@ -31,8 +46,9 @@ class RunRecord:
       kind: What ran: "training".
       data: The records: name, source, counts, shape, preparation, pixel scale.
       model: The network: name, trainable parameters, initial weights.
-      defence: The mechanism, its parameters, how gradients were bounded and batches drawn.
-      training: Optimizer, epochs, steps, batch size, seconds.
+      defence: The mechanism, its parameters, how gradients were bounded and batches drawn; of an
+        attack on files what was said of it.
+      training: Optimizer, epochs, steps, batch size, seconds; empty where somebody else trained.
       results: How it did. Not private: computed from the data without noise.
       privacy: The account in every notion; None where nothing protects.
       simulation: Whether the noise followed from a seed: then there is no guarantee.
@@ -41,11 +57,11 @@ class RunRecord:
     """
 
     kind: str
-    data: dict[str, Any]
-    model: dict[str, Any]
-    defence: dict[str, Any]
-    training: dict[str, Any]
-    results: dict[str, Any]
+    data: Mapping[str, object]
+    model: Mapping[str, object]
+    defence: DefencePart | Mapping[str, object]
+    training: Mapping[str, object]
+    results: Mapping[str, float]
     privacy: dict[str, Any] | None
     simulation: bool = False
     notes: tuple[str, ...] = ()
@@ -61,7 +77,7 @@ class RunRecord:
         return out
 
 
-def machine() -> dict[str, Any]:
+def machine() -> dict[str, str | int | None]:
     """Where a run ran: versions and sizes, no names and no paths."""
     import torch
 
@@ -76,7 +92,7 @@ def machine() -> dict[str, Any]:
     }
 
 
-def write_json(path: Path, value: dict[str, Any]) -> None:
+def write_json(path: Path, value: Mapping[str, object]) -> None:
     """Writes whole or not at all."""
     text = json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False)
     write_atomically(path, text + "\n")

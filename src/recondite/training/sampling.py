@@ -9,19 +9,14 @@ from __future__ import annotations
 
 import math
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import numpy as np
-import torch
 from torch.utils.data import (
     DataLoader,
-    RandomSampler,
-    SequentialSampler,
-    Subset,
-    SubsetRandomSampler,
-    TensorDataset,
     default_collate,
 )
 
@@ -38,10 +33,48 @@ from recondite.accounting.schedules import (
 from recondite.mechanisms import Mechanism
 from recondite.numerics.fork_safe import Renewed
 from recondite.numerics.secure import SecureGenerator
-from recondite.records.images import ImageSet
-from recondite.training.draws import Draw, LoaderEvents
+from recondite.records.sources import refuse_streams
+from recondite.training.distributed import Places, Ranks
+from recondite.training.fetching import chosen, collated, taken, tensors_of
 
-__all__ = ["PrivateLoader", "default_max_batch", "usual_sampling"]
+__all__ = ["Draw", "LoaderEvents", "PrivateLoader", "default_max_batch", "usual_sampling"]
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What the batch in hand is.
+
+    Attributes:
+      rows: Records in this physical piece.
+      keep: False for the placeholder of an empty batch.
+      last: Whether this piece completes the batch.
+      records: Places of its records in the data set; none for a placeholder.
+      elsewhere: With the last piece: places of the batch's records that other processes hold.
+    """
+
+    rows: int
+    keep: bool
+    last: bool
+    records: list[int]
+    elsewhere: Sequence[int] = ()
+
+
+class LoaderEvents:
+    """What a private loader asks and tells whoever trains with it. This one allows everything."""
+
+    def may_begin(self) -> bool:
+        """Asked before an epoch begins; False leaves it out."""
+        return True
+
+    def begin(self) -> None:
+        """Called when an epoch begins."""
+
+    def may_go_on(self) -> bool:
+        """Asked before every batch; False ends the epoch."""
+        return True
+
+    def opened(self) -> None:
+        """Called when a batch, or a piece of one, is handed out."""
 
 
 def usual_sampling(mechanism: Mechanism) -> str:
@@ -59,6 +92,19 @@ def default_max_batch(records: int, rate: float) -> int:
     mean, log = records * rate, 12 * math.log(10)
     spread = math.sqrt(2 * mean * (1 - rate) * log + (log / 3) ** 2) + log / 3
     return min(records, math.ceil(mean + spread))
+
+
+def fixed_size(batch_size: int, records: int, *, varies: bool) -> int:
+    """Rows of padded pieces: those of a batch, with room for most that are larger.
+
+    Args:
+      batch_size: The expected number of records.
+      records: The largest number.
+      varies: Whether batches have a random size. One in 40 then needs a second piece.
+    """
+    if not varies:
+        return batch_size
+    return min(records, -(-math.ceil(batch_size + 2 * math.sqrt(batch_size)) // 8) * 8)
 
 
 class PrivateLoader:
@@ -79,6 +125,12 @@ class PrivateLoader:
       draw: What the batch handed out last is.
       events: Who is asked and told what happens to the batches.
       handed_out: Pieces handed out since the last step; none after the end of an epoch.
+      padded: Whether every piece has ``physical_batch_size`` rows: copies of a record that is drawn
+        without looking fill it up, and count for nothing.
+      batch: The piece in hand, where they are padded.
+
+    With ``ranks`` each process hands out its own part of the batches that the first one draws;
+    sizes and schedules are those of whole batches, pieces those of this process.
     """
 
     def __init__(
@@ -91,14 +143,14 @@ class PrivateLoader:
         physical_batch_size: int | None = None,
         seed: int | None = None,
         secure: bool = False,
+        padded: bool = False,
+        ranks: Ranks | None = None,
     ) -> None:
+        self._ranks = Ranks() if ranks is None else ranks
         self.sampling = _validate.choice("sampling", sampling, SAMPLINGS)
         self.dataset: Any = loader.dataset
-        if not hasattr(self.dataset, "__len__") or not hasattr(self.dataset, "__getitem__"):
-            raise ValueError(
-                "data_loader must have a map-style dataset: its length is accounted for"
-            )
-        self.dataset = _chosen(loader)
+        refuse_streams(self.dataset, "the data set of data_loader")
+        self.dataset = chosen(loader)
         self.records = len(self.dataset)
         size = batch_size or loader.batch_size
         if size is None:
@@ -107,8 +159,13 @@ class PrivateLoader:
         if self.batch_size > self.records:
             raise ValueError(f"batch_size must be at most {self.records}, the number of records")
         self.max_batch_size = max_batch_size or self._default_max()
+        self.padded, self.batch = padded, None
+        if padded and physical_batch_size is None:
+            most = -(-self.batch_size // self._ranks.world)
+            physical_batch_size = fixed_size(most, self.records, varies=self.sizes_vary)
         self.physical_batch_size = physical_batch_size
-        self.collate = loader.collate_fn
+        own = loader.collate_fn is not default_collate
+        self.collate: Callable[[list[Any]], Any] = loader.collate_fn if own else collated
         self.workers = loader.num_workers
         self.pin_memory = loader.pin_memory
         self._seeded = seed is not None
@@ -127,7 +184,8 @@ class PrivateLoader:
         return self.batch_size
 
     @property
-    def _rng(self) -> Any:
+    def generator(self) -> Any:
+        """Where batches come from: a seeded simulation goes on elsewhere with its state."""
         return self._entropy.current()
 
     @property
@@ -170,7 +228,9 @@ class PrivateLoader:
         whole, rest = divmod(self.records, self.batch_size)
         if self.sampling == "fixed-size":
             whole, rest = self.batches, 0
-        return whole * math.ceil(self.batch_size / size) + math.ceil(rest / size)
+        parts = (max(1, self._ranks.part_size(count)) for count in (self.batch_size, rest))
+        pieces, more = (math.ceil(part / size) for part in parts)
+        return whole * pieces + (more if rest else 0)
 
     def schedule(self, steps: int, epochs: int = 0) -> Schedule:
         """The schedule of so many steps.
@@ -189,39 +249,49 @@ class PrivateLoader:
             return RandomAllocation(self.batches, whole)
         return Shuffled(whole, self.batch_size, self.records)
 
-    def _batches(self) -> Iterator[np.ndarray[Any, np.dtype[np.int64]]]:
+    def _batches(self) -> Iterator[Places]:
         if self.sampling == "shuffled":
-            order = self._rng.permutation(self.records)
+            order = self.generator.permutation(self.records)
             for start in range(0, self.records, self.batch_size):
                 yield order[start : start + self.batch_size]
             return
         if self.sampling == "allocation":
-            batch = self._rng.integers(self.batches, size=self.records)
+            batch = self.generator.integers(self.batches, size=self.records)
             order = np.argsort(batch, kind="stable")
             yield from np.split(order, np.searchsorted(batch[order], range(1, self.batches)))
             return
         for _ in range(self.batches):
             if self.sampling == "fixed-size":
-                yield self._rng.choice(self.records, self.batch_size, replace=False)
+                yield self.generator.choice(self.records, self.batch_size, replace=False)
                 continue
-            yield np.flatnonzero(self._rng.random(self.records) < self.rate)
+            yield np.flatnonzero(self.generator.random(self.records) < self.rate)
 
-    def _pieces(self) -> Iterator[tuple[list[int], Draw]]:
-        for batch in self._batches():
-            if len(batch) == 0:
-                yield [int(self._rng.integers(self.records))], Draw(1, False, True, [])
+    def drawn_batches(self) -> Iterator[list[int]]:
+        """Places of the records of each batch of a pass that is never handed out: for audits."""
+        return (batch.tolist() for batch in self._batches())
+
+    def _pieces(self, batches: Iterable[Places]) -> Iterator[tuple[list[int], Draw]]:
+        for batch, others in self._ranks.parts(batches):
+            elsewhere = others.tolist()
+            if len(batch) == 0 and not self.padded:
+                place = int(self.generator.integers(self.records))
+                yield [place], Draw(1, False, True, [], elsewhere)
                 continue
             size = self.physical_batch_size or len(batch)
-            for start in range(0, len(batch), size):
+            for start in range(0, max(1, len(batch)), size):
                 part = batch[start : start + size].tolist()
-                yield part, Draw(len(part), True, start + size >= len(batch), part)
+                rows = part
+                if self.padded and len(part) < size:
+                    rows = part + [int(self.generator.integers(self.records))] * (size - len(part))
+                last = start + size >= len(batch)
+                yield rows, Draw(len(rows), bool(part), last, part, elsewhere if last else ())
 
     def _fetch(self, planned: list[tuple[list[int], Draw]]) -> Iterable[Any]:
         """The batches, by one indexing of tensors where the dataset allows it."""
         batches = [indices for indices, _ in planned]
-        whole = _tensors(self.dataset)
-        if whole is not None and self.workers == 0 and self.collate is default_collate:
-            return (tuple(part[indices] for part in whole) for indices in batches)
+        whole = tensors_of(self.dataset)
+        if whole is not None and self.workers == 0 and self.collate is collated:
+            return (tuple(taken(part, indices) for part in whole) for indices in batches)
         return DataLoader(
             self.dataset,
             batch_sampler=batches,
@@ -252,15 +322,44 @@ class PrivateLoader:
         return self.draw
 
     def __iter__(self) -> Iterator[Any]:
+        return self._pass(self._batches, self._fetch)
+
+    def present(self, records: Sequence[Any]) -> Iterator[Any]:
+        """Hands out one batch of anybody's records instead of a pass over drawn ones: for audits.
+
+        Args:
+          records: The whole batch, none for an empty one; they need not be in the data set. An
+            observer is told their places in this list.
+
+        Raises:
+          ValueError: The engine has no seed, so that this training is no simulation.
+        """
+        if not self._seeded:
+            raise ValueError(
+                "present hands out records that were not drawn, in simulations only: give the "
+                "engine a seed"
+            )
+        source = records if len(records) > 0 else self.dataset
+
+        def fetch(planned: list[tuple[list[int], Draw]]) -> Iterable[Any]:
+            return (self.collate([source[place] for place in part]) for part, _ in planned)
+
+        return self._pass(lambda: [np.arange(len(records))], fetch)
+
+    def _pass(
+        self,
+        batches: Callable[[], Iterable[Places]],
+        fetch: Callable[[list[tuple[list[int], Draw]]], Iterable[Any]],
+    ) -> Iterator[Any]:
         if not self.events.may_begin():
             return  # some epochs count as a whole once it has begun
         self.events.begin()
         self.handed_out = 0
         self._epoch += 1
         mine = self._epoch
-        planned, process = list(self._pieces()), generation()
+        planned, process = list(self._pieces(batches())), generation()
         fresh = True
-        for batch, (_, draw) in zip(self._fetch(planned), planned, strict=True):
+        for batch, (_, draw) in zip(fetch(planned), planned, strict=True):
             if mine != self._epoch:
                 raise ValueError(
                     "another pass over the private loader has begun: finish or leave one before "
@@ -273,6 +372,7 @@ class PrivateLoader:
             self.draw, fresh = draw, draw.last
             self.handed_out += 1
             self._process = process
+            self.batch = batch if self.padded else None
             self.events.opened()
             yield batch
         if mine == self._epoch:
@@ -282,39 +382,3 @@ class PrivateLoader:
 def _generator(seed: int | None) -> np.random.Generator:
     entropy = secrets.randbits(128) if seed is None else seed
     return np.random.Generator(np.random.Philox(np.random.SeedSequence(entropy)))
-
-
-def _tensors(dataset: Any) -> tuple[torch.Tensor, ...] | None:
-    """The tensors of a dataset that is nothing but tensors in memory.
-
-    Exactly these classes: one derived from them may hand out other records than its tensors hold.
-    """
-    return dataset.tensors if type(dataset) in (TensorDataset, ImageSet) else None
-
-
-def _chosen(loader: DataLoader[Any]) -> Any:
-    """The records that a loader's sampler lets through.
-
-    Raises:
-      ValueError: The sampler is neither torch's default nor a ``SubsetRandomSampler``.
-    """
-    dataset: Any = loader.dataset
-    sampler: Any = loader.sampler
-    own_batches = loader.batch_size is None and loader.batch_sampler is not None
-    if type(sampler) is SubsetRandomSampler and not own_batches:
-        places = [int(place) for place in sampler.indices]
-        if len(set(places)) < len(places):
-            raise ValueError("the sampler of data_loader names a record twice: name each once")
-        return Subset(dataset, places)
-    plain = type(sampler) is SequentialSampler or (
-        type(sampler) is RandomSampler
-        and not sampler.replacement
-        and sampler.num_samples == len(dataset)
-    )
-    if own_batches or not plain or len(sampler.data_source) != len(dataset):
-        name = type(loader.batch_sampler if own_batches else sampler).__name__
-        raise ValueError(
-            f"the sampler of data_loader ({name}) would not be used: leave it out, and choose "
-            "records with torch.utils.data.Subset or SubsetRandomSampler"
-        )
-    return dataset

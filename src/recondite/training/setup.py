@@ -3,43 +3,77 @@
 from __future__ import annotations
 
 import os
-from typing import Any
 
 import torch
-from torch import nn
+from scipy.stats import rankdata
+from torch import Tensor, nn
 
 from recondite.configuration import TrainingConfig
+from recondite.gradients.losses import usual_loss
 from recondite.models import resolve
-from recondite.records import ImageSet, load
+from recondite.records import Records
+from recondite.records import load_records as load
 
 __all__ = [
     "build_model",
     "build_optimizer",
     "described",
     "evaluate",
+    "load_prepared",
     "load_records",
     "results",
+    "scale_of",
     "shares",
 ]
 
 _TOP = (5, 10)
+Scale = tuple[tuple[float, ...], tuple[float, ...]]
 
 
 def load_records(
     config: TrainingConfig, data_dir: str | os.PathLike[str] | None
-) -> tuple[ImageSet, ImageSet]:
+) -> tuple[Records, Records]:
     """The training and the test records, scaled, on its device."""
     if not config.data:
         raise ValueError("data is needed: a data set's name, a folder, or sets of records")
-    sets = [
-        load(config.data, split, directory=data_dir, prepare=config.preparation)
-        for split in ("train", "test")
-    ]
+    sets = [load_prepared(config, config.data, split, data_dir) for split in ("train", "test")]
     if config.records is not None:
         sets = [part.spread(n) for part, n in zip(sets, shares(config.records), strict=True)]
-    mean, std = sets[0].statistics() if config.standardise else config.pixel_scale()
-    first, second = (part.normalised(mean, std).to(config.device) for part in sets)
+    scale = scale_of(config, sets[0])
+    first, second = (
+        (part if scale is None else part.normalised(*scale)).to(config.device) for part in sets
+    )
     return first, second
+
+
+def load_prepared(
+    config: TrainingConfig, data: str, split: str, data_dir: str | os.PathLike[str] | None
+) -> Records:
+    """Records as the configured network has them, on their natural scale."""
+    required = config.prepare is not None  # images are resized for a network, others stay
+    return load(
+        data,
+        split,
+        directory=data_dir,
+        prepare=config.preparation,
+        required=required,
+        model=config.model,
+        truncate=config.truncate,
+    )
+
+
+def scale_of(config: TrainingConfig, records: Records) -> Scale | None:
+    """Mean and standard deviation to scale records by; None for those that stay as they are.
+
+    Constants, which reveal nothing, unless ``standardise`` asks for the records' own.
+    """
+    if config.standardise:
+        return records.statistics()
+    if records.unit_range:
+        return config.pixel_scale()
+    if config.pixels != "published":
+        raise ValueError(f"pixels is for images: {records.name} holds {records.kind}")
+    return None
 
 
 def shares(records: int) -> tuple[int, int]:
@@ -47,15 +81,17 @@ def shares(records: int) -> tuple[int, int]:
     return records, max(1, records // 5)
 
 
-def build_model(config: TrainingConfig, records: ImageSet) -> nn.Module:
+def build_model(config: TrainingConfig, records: Records) -> nn.Module:
     """The network, in training mode."""
     model = resolve(
         config.model,
         records.shape,
-        len(records.classes),
+        records.outputs,
         norm=config.norm,
         seed=config.seed,
         weights=config.weights,
+        adapter=config.adapter,
+        one_hot=records.one_hot,
     ).to(config.device)
     return model.train()
 
@@ -68,50 +104,69 @@ def build_optimizer(config: TrainingConfig, model: nn.Module) -> torch.optim.Opt
 
 @torch.no_grad()
 def evaluate(
-    model: nn.Module, records: ImageSet, batch: int = 1024, top: tuple[int, ...] = ()
+    model: nn.Module, records: Records, batch: int = 1024, top: tuple[int, ...] = ()
 ) -> dict[str, float]:
-    """Accuracy and loss, in evaluation mode, and the share right among the best ``top`` guesses.
+    """Accuracy (R² of amounts) and loss, in evaluation mode; also the share among ``top`` guesses.
 
     Not private.
     """
     training = model.training
     model.eval()
-    right, loss, among = 0, 0.0, dict.fromkeys(top, 0)
+    right, loss, among, outputs = 0, 0.0, dict.fromkeys(top, 0), []
     for start in range(0, len(records), batch):
-        images, labels = (
-            records.images[start : start + batch],
+        features, labels = (
+            records.features[start : start + batch],
             records.labels[start : start + batch],
         )
-        logits = model(images)
+        logits = model(features)
         right += int((logits.argmax(1) == labels).sum())
-        loss += float(nn.functional.cross_entropy(logits, labels, reduction="sum"))
+        loss += float(usual_loss(logits, labels, reduction="sum"))
+        outputs.append(logits)
         for k in top:
             among[k] += int((logits.topk(k, 1).indices == labels[:, None]).sum())
     model.train(training)
     shares = {f"top{k}_accuracy": found / len(records) for k, found in among.items()}
-    return {"accuracy": right / len(records), "loss": loss / len(records), **shares}
+    if not records.classes:
+        return {"r2": _determined(loss, records.labels), "loss": loss / len(records)}
+    found = {"accuracy": right / len(records), "loss": loss / len(records), **shares}
+    if len(records.classes) == 2:
+        found["auc"] = _auc(torch.cat(outputs), records.labels)
+    return found
 
 
-def results(model: nn.Module, records: ImageSet, test: ImageSet, loss: float) -> dict[str, Any]:
-    """How the model does, as a record says it; with many classes also Top-5 and Top-10.
+def _determined(error: float, labels: Tensor) -> float:
+    """R²: the share of the amounts' variance that is predicted; 0 for their mean."""
+    spread = float((labels.double() - labels.double().mean()).square().sum())
+    return 1.0 - error / spread if spread > 0 else 0.0
 
-    Not private.
+
+def _auc(logits: Tensor, labels: Tensor) -> float:
+    """How often a record of the second class has the larger score than one of the first."""
+    score = (logits[:, 1] - logits[:, 0]).double().cpu().numpy()
+    second = (labels == 1).cpu().numpy()
+    if second.all() or not second.any():
+        return 0.5
+    ranks = rankdata(score)  # ties share their rank: each counts one half
+    places = ranks[second].sum() - second.sum() * (second.sum() + 1) / 2
+    return float(places / (second.sum() * (~second).sum()))
+
+
+def results(model: nn.Module, records: Records, test: Records, loss: float) -> dict[str, float]:
+    """How the model does, as a record says it: accuracy, or R² of amounts.
+
+    With two classes also AUC, with many also Top-5 and Top-10. Not private.
     """
     top = _TOP if len(test.classes) > max(_TOP) else ()
     held_out, seen = evaluate(model, test, top=top), evaluate(model, records)
     return {
-        "test_accuracy": held_out["accuracy"],
-        "test_loss": held_out["loss"],
-        "train_accuracy": seen["accuracy"],
-        "train_loss": seen["loss"],
+        **{f"test_{key}": value for key, value in held_out.items()},
+        **{f"train_{key}": value for key, value in seen.items()},
         "last_epoch_loss": loss,
-        **{f"test_top{k}_accuracy": held_out[f"top{k}_accuracy"] for k in top},
     }
 
 
-def described(config: TrainingConfig, records: ImageSet, test: ImageSet) -> dict[str, Any]:
+def described(config: TrainingConfig, records: Records, test: Records) -> dict[str, object]:
     """What the data are: no path of this machine, and no counts of anybody's classes."""
-    kept = ("name", "records", "shape", "classes", "pixel_scale", "mean", "std")
-    summary = records.summary()
-    known = {key: summary[key] for key in kept}
-    return {**known, "test_records": len(test), "preparation": config.preparation}
+    left_out = ("source", "records_per_class")
+    kept = {key: value for key, value in records.summary().items() if key not in left_out}
+    return {**kept, "test_records": len(test), "preparation": config.preparation}

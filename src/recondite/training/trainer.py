@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
 from recondite import _validate
 from recondite.configuration import TrainingConfig
+from recondite.gradients.losses import usual_loss
 from recondite.models import count_parameters, save_weights
-from recondite.records import ImageSet
+from recondite.records import Records
 from recondite.training import checkpoint
 from recondite.training.on_gradients import OnGradients
 from recondite.training.on_records import OnRecords
-from recondite.training.progress import Progress
-from recondite.training.protection import Protection, Request, Run
+from recondite.training.protection import Progress, Protection, Request, Run
 from recondite.training.record import RunRecord, write_json
 from recondite.training.setup import (
     build_model,
@@ -29,7 +29,10 @@ from recondite.training.setup import (
     results,
 )
 
-__all__ = ["Progress", "evaluate", "train"]
+if TYPE_CHECKING:
+    from recondite.attacks.transcript import Recorder
+
+__all__ = ["Progress", "descend", "evaluate", "train"]
 
 # By what gets the noise; all but records are protected at their gradients.
 _PROTECTIONS: dict[str, type[Protection]] = {"data": OnRecords}
@@ -46,10 +49,11 @@ def train(
     max_information: float | None = None,
     secret: Any = None,
     audit: bool = False,
-    sets: tuple[ImageSet, ImageSet] | None = None,
+    sets: tuple[Records, Records] | None = None,
     progress: Callable[[Progress], None] | None = None,
     running_epsilon: bool = True,
     accounted: bool = True,
+    recorder: Recorder | None = None,
 ) -> tuple[RunRecord, nn.Module]:
     """Trains, and resumes what an interrupted call with the same configuration left in ``out``.
 
@@ -70,6 +74,8 @@ def train(
       running_epsilon: Whether progress has the ε so far, which takes time.
       accounted: Whether the record has the account of noise on gradients; a search over strengths
         asks for accuracy only.
+      recorder: Sees every release of a simulation with noise on gradients, for attackers that
+        replay it.
     """
     asked = Request(
         data_dir,
@@ -81,6 +87,7 @@ def train(
         audit,
         running_epsilon,
         accounted,
+        recorder,
     )
     kind: type[Protection] = _PROTECTIONS.get(config.defence.stage, OnGradients)
     kind.check(config, asked)
@@ -91,7 +98,11 @@ def train(
     optimizer = build_optimizer(config, model)
     run = Run(config, asked, folder, delta, records, model, optimizer)
     with kind(run) as protection:
-        parts = {"model": model, "optimizer": optimizer, **protection.state}
+        parts: dict[str, checkpoint.Stateful] = {
+            "model": model,
+            "optimizer": optimizer,
+            **protection.state,
+        }
         done = checkpoint.resume(folder, config, parts)
         protection.resumed(done)
         started = time.perf_counter()
@@ -119,12 +130,8 @@ def _epoch(
     total, pieces = 0.0, 0
     steps = run.config.total_steps(len(run.records))
     left = steps - epoch * run.config.batches(len(run.records))
-    for images, labels in protection.loader:
-        optimizer.zero_grad(set_to_none=True)
-        loss = nn.functional.cross_entropy(model(images), labels.to(images.device))
-        torch.autograd.backward(loss)
-        optimizer.step()
-        total, pieces = total + float(loss.detach()), pieces + 1
+    for loss in descend(model, optimizer, protection.loader):
+        total, pieces = total + loss, pieces + 1
         if not protection.stepped():
             continue
         left -= 1
@@ -136,14 +143,38 @@ def _epoch(
     return total / max(pieces, 1)
 
 
+def descend(
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    batches: Iterable[Any],
+    scale: Callable[[int], float] | None = None,
+) -> Iterator[float]:
+    """Takes a step on each batch, or adds a piece of one, and gives its mean loss: not private.
+
+    Args:
+      model: In training mode.
+      optimizer: A private one, or any.
+      batches: Records and labels.
+      scale: What a mean loss over so many records is multiplied by; nothing by default.
+    """
+    for features, labels in batches:
+        optimizer.zero_grad(set_to_none=True)
+        loss = usual_loss(model(features), labels.to(features.device))
+        torch.autograd.backward(loss if scale is None else loss * scale(len(labels)))
+        optimizer.step()
+        yield float(loss.detach())
+
+
 def _record(
-    run: Run, protection: Protection, test: ImageSet, loss: float, seconds: float
+    run: Run, protection: Protection, test: Records, loss: float, seconds: float
 ) -> RunRecord:
     config, records = run.config, run.records
-    audit = protection.audit()
-    shared = []
+    audit, privacy = protection.audit(), protection.privacy()
+    shared = list(records.caveats)
     if config.standardise:
-        shared.append("pixel statistics come from the training records: not covered by the account")
+        shared.append(
+            "the scale's statistics come from the training records: not covered by the account"
+        )
     return RunRecord(
         kind="training",
         data=described(config, records, test),
@@ -165,8 +196,8 @@ def _record(
             "device": config.device,
         },
         results=results(run.model, records, test, loss),
-        privacy=protection.privacy(),
+        privacy=None if privacy is None else privacy.to_dict(),
         simulation=protection.simulation,
         notes=tuple(protection.notes(shared)),
-        audit=audit,
+        audit=None if audit is None else audit.to_dict(),
     )

@@ -8,18 +8,30 @@ from __future__ import annotations
 
 import json
 import math
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, TypedDict
 
 from recondite.gradients.clipping import Bound
 from recondite.mechanisms import Mechanism
 from recondite.training.sampling import PrivateLoader
 
-__all__ = ["check", "terms"]
+__all__ = ["StepParameters", "check", "step_parameters"]
 
 _KEYS = ("mechanism", "parameters", "sampling", "batch_size", "records", "clip_norm")
 
 
-def terms(mechanism: Mechanism, loader: PrivateLoader, bound: Bound) -> dict[str, Any]:
+class StepParameters(TypedDict):
+    """All that the cost of a step depends on; keys as ledgers and checkpoints have them."""
+
+    mechanism: str
+    parameters: Mapping[str, Any]
+    sampling: str
+    batch_size: int
+    records: int
+    clip_norm: float | list[float] | None
+
+
+def step_parameters(mechanism: Mechanism, loader: PrivateLoader, bound: Bound) -> StepParameters:
     """All that the cost of a step depends on, in the types that JSON has.
 
     The mechanism's parameters are in units of one record's bound; ``clip_norm`` is what such a
@@ -40,17 +52,17 @@ def terms(mechanism: Mechanism, loader: PrivateLoader, bound: Bound) -> dict[str
         loader.records,
         None if mechanism.scale_free else bound.layer_norms() or norm,
     )
-    plain: dict[str, Any] = json.loads(json.dumps(dict(zip(_KEYS, values, strict=True))))
+    plain: StepParameters = json.loads(json.dumps(dict(zip(_KEYS, values, strict=True))))
     return plain
 
 
-def check(what: str, theirs: dict[str, Any] | None, mine: dict[str, Any]) -> None:
+def check(what: str, theirs: Mapping[str, Any] | None, mine: StepParameters) -> None:
     """Raises ``ValueError`` unless steps counted elsewhere were made as they are made here.
 
     Args:
       what: What holds the count: "checkpoint", "ledger train.json".
       theirs: What it says of its steps; None, or fewer keys, where an older version wrote it.
-      mine: The terms of this engine.
+      mine: The parameters of this engine's steps.
     """
     theirs = _from_0_1_0(what, theirs or {}, mine)
     remedy = "start a new one and add the costs of the two runs with recondite.accounting.compose"
@@ -62,17 +74,17 @@ def check(what: str, theirs: dict[str, Any] | None, mine: dict[str, Any]) -> Non
     then, now = _flat(json.loads(json.dumps({key: theirs[key] for key in _KEYS}))), _flat(mine)
     differ = [key for key in {**then, **now} if then.get(key) != now.get(key)]
     if differ:
-        found, here = (
+        before, after = (
             ", ".join(f"{key}={side.get(key)!r}" for key in differ) for side in (then, now)
         )
         raise ValueError(
-            f"{what} has steps taken with {found}, not {here}: make the engine with {found}, "
+            f"{what} has steps taken with {before}, not {after}: make the engine with {before}, "
             f"or {remedy}"
         )
 
 
-def _from_0_1_0(what: str, theirs: dict[str, Any], mine: dict[str, Any]) -> dict[str, Any]:
-    """Terms as version 0.1.0 wrote them: its Gaussian knew the clipping norm and the divisor.
+def _from_0_1_0(what: str, theirs: Mapping[str, Any], mine: StepParameters) -> Mapping[str, Any]:
+    """Parameters as version 0.1.0 wrote them: its Gaussian knew the clipping norm and the divisor.
 
     Raises:
       ValueError: Its layers had bounds that differ. It spread the noise over them otherwise, which
@@ -97,6 +109,6 @@ def _from_0_1_0(what: str, theirs: dict[str, Any], mine: dict[str, Any]) -> dict
     return {**theirs, "parameters": parameters, "clip_norm": norms}
 
 
-def _flat(found: dict[str, Any]) -> dict[str, Any]:
-    rest = {key: found[key] for key in _KEYS if key != "parameters"}
-    return {**found["parameters"], **rest}
+def _flat(step: Mapping[str, Any]) -> dict[str, object]:
+    rest = {key: step[key] for key in _KEYS if key != "parameters"}
+    return {**step["parameters"], **rest}
