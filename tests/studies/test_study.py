@@ -44,8 +44,32 @@ def test_a_study_is_read(study_file):
     assert study.attacks[0].options() == {"steps": 10}
 
 
+def test_a_threat_is_each_attacks_that_answers_it_and_says_nothing_else(study_file):
+    asked = "seeds: 2\nthreat: update\nparticipation: known\n"
+    study, _ = read_study(study_file(GOOD.replace("seeds: 2\n", asked)))
+    assert study.attacks[0].asked().threat == "update"
+    assert study.attacks[0].options() == {"steps": 10}
+    asked = asked.replace("update", "model")
+    more = "  - name: membership-threshold\n    records: 100\n"
+    study, _ = read_study(study_file(GOOD.replace("seeds: 2\n", more + asked)))
+    assert [attack.asked().threat for attack in study.attacks] == [None, "model"]
+    own = more.replace("records", "threat: model\n    records")
+    study, _ = read_study(study_file(GOOD.replace("seeds: 2\n", own + "threat: update\n")))
+    assert [attack.asked().threat for attack in study.attacks] == ["update", "model"]
+
+
 # What is changed in the good study, and the line that reports it.
 MISTAKES = [
+    (
+        "seeds: 2",
+        "threat: everything",
+        "study.yaml:24: threat must be update, training or model, got 'everything'",
+    ),
+    (
+        "seeds: 2",
+        "threat: model",
+        "study.yaml:24: threat model is what no attack here answers: add one",
+    ),
     (
         "    kappa: [50, 5e2]",
         "    kapa: [50]",

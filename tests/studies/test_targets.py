@@ -45,7 +45,7 @@ def solved(given):
     known = facts(given.data, given.model, given.prepare, None)
     want = wants(given, known)[0]
     events = []
-    run_target(want.task(), events.append)
+    run_target(want.task({"data_dir": None}, {}), events.append)
     rows = [event["row"] for event in events if event["type"] == "row"]
     return want, rows, known
 
@@ -70,7 +70,7 @@ def test_an_accuracy_is_searched_for_and_resumes_from_its_probes():
     best = min(found["probes"], key=lambda probe: abs(probe["accuracy"] - 0.5))
     assert (found["value"], found["achieved"]) == (best["value"], best["accuracy"])
     again = []
-    run_target({**want.task(), "probes": {row["key"]: row for row in probes}}, again.append)
+    run_target(want.task({"data_dir": None}, {row["key"]: row for row in probes}), again.append)
     assert [event["row"] for event in again] == [found]
 
 

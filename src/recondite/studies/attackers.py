@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from recondite.studies.defences import kinds
+from recondite.studies.shapes import AttackConfig, Settings
 
 if TYPE_CHECKING:
     from recondite.attacks.base import Asked, Attack
@@ -20,7 +21,7 @@ def names() -> tuple[str, ...]:
     return tuple(name for name, kind in classes().items() if kind.needs <= Victim.offers)
 
 
-def build(name: str, options: dict[str, Any]) -> Attack:
+def build(name: str, options: Settings) -> Attack:
     """The attack, its options checked."""
     from recondite.attacks import registry
 
@@ -46,11 +47,12 @@ def own_settings(name: str) -> frozenset[str]:
     return frozenset(asked_fields()).intersection(kind.setting_names()).difference(kind.reads)
 
 
-def asked(attack: dict[str, Any]) -> Asked:
+def asked(attack: AttackConfig) -> Asked:
     """What a configured attack is asked."""
     from recondite.attacks.base import Asked, asked_fields
 
-    return Asked(**{key: attack[key] for key in asked_fields() if key in attack})
+    given: Settings = {**attack}
+    return Asked(**{key: given[key] for key in asked_fields() if key in given})
 
 
 def applies(name: str, defence: str, *, first: bool) -> bool:

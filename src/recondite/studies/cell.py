@@ -15,18 +15,20 @@ from torch import nn
 
 from recondite._files import write_atomically
 from recondite.attacks.outcome import Outcome
+from recondite.attacks.transcript import LARGEST, Recorder, memory
 from recondite.attacks.victim import RecordSets, Victim
 from recondite.configuration import TrainingConfig
 from recondite.studies import attackers, rows
 from recondite.studies.compression import NOTE, Compression, places_of
 from recondite.studies.defences import plan
+from recondite.studies.shapes import AttackConfig, CellTask, Event, Row
 from recondite.studies.splits import pool
 from recondite.studies.victims import make_victim
 from recondite.training.trainer import train
 
 __all__ = ["Emit", "Trained", "run_cell"]
 
-Emit = Callable[[dict[str, Any]], None]
+Emit = Callable[[Event], None]
 _PAUSE = 0.2  # seconds between two reports of progress
 
 
@@ -40,12 +42,12 @@ class Trained:
       record: The record of its training.
     """
 
-    task: dict[str, Any]
+    task: CellTask
     victim: Victim
-    record: dict[str, Any]
+    record: Row
 
 
-def run_cell(task: dict[str, Any], emit: Emit) -> None:
+def run_cell(task: CellTask, emit: Emit) -> None:
     """Runs a cell and emits a row for each of its attacks, as soon as it is there.
 
     Rows depend on the task alone: not on the worker, the order, or what ran before.
@@ -72,9 +74,7 @@ def run_cell(task: dict[str, Any], emit: Emit) -> None:
         emit(_attacked(trained, key, attack, known))
 
 
-def _attacked(
-    trained: Trained, key: str, attack: dict[str, Any], known: dict[str, Any]
-) -> dict[str, Any]:
+def _attacked(trained: Trained, key: str, attack: AttackConfig, known: Row) -> Event:
     task, started = trained.task, time.perf_counter()
     torch.manual_seed(task["seed"])
     try:
@@ -89,15 +89,14 @@ def _attacked(
     spent = round(time.perf_counter() - started, 3)
     seconds = {**known["seconds"], "attack": spent}
     made_row = rows.row(task, key, attack, **{**known, **parts, "seconds": seconds})
-    gallery = None if found.gallery is None else found.gallery.to_bytes()
+    gallery = None if found.pictures is None else found.pictures.to_bytes()
     return {"type": "row", "row": made_row, "gallery": gallery}
 
 
-def _known(trained: Trained) -> dict[str, Any]:
+def _known(trained: Trained) -> Row:
     """What every row of the cell says of the training."""
     record, results = trained.record, trained.record["results"]
-    kept = ["test_accuracy", "train_accuracy", "test_loss", "train_loss"]
-    kept += [key for key in results if key.startswith("test_top")]
+    kept = [key for key in results if key.startswith(("test_", "train_"))]
     return {
         "training": {
             **record["training"],
@@ -124,28 +123,45 @@ def _finite(value: Any) -> float | None:
     return None if value is None or not math.isfinite(float(value)) else float(value)
 
 
-def _data(found: dict[str, Any]) -> dict[str, Any]:
+def _data(found: Row) -> Row:
     kept = ("records", "test_records", "preparation", "pixel_scale", "std", "removed")
     return {key: found[key] for key in kept if key in found}
 
 
-def _train(task: dict[str, Any], said: Callable[[str, float], None]) -> Trained:
+def _train(task: CellTask, said: Callable[[str, float], None]) -> Trained:
     """Trains, or takes what a run that was killed after training has left."""
     planned = plan(task["common"], task["defence"], task["seed"])
     kept = None if task.get("work") is None else Path(task["work"]) / task["key"]
     records = pool(planned, task)
-    model, record = _resumed(kept, planned, records) or _trained(task, planned, records, kept, said)
-    victim = make_victim(task, planned, model, records, record["privacy"], said)
+    recorder = _recorder(task, planned, records)
+    # What was released is nowhere on the disk: whoever replays it has it trained again.
+    found = None if recorder is not None else _resumed(kept, planned, records)
+    model, record = found or _trained(task, planned, records, kept, said, recorder)
+    seen = None if recorder is None else recorder.transcript()
+    victim = make_victim(task, planned, model, records, record["privacy"], said, seen)
     return Trained(task, victim, record)
 
 
+def _recorder(task: CellTask, planned: TrainingConfig, records: RecordSets) -> Recorder | None:
+    """Where an attack of the cell replays the training, and memory holds what it releases."""
+    from recondite.training.setup import build_model
+
+    named = [attack for attack in task["attacks"].values() if attack["name"] != "none"]
+    made = [(attackers.build(a["name"], a["options"]), attackers.asked(a)) for a in named]
+    if not any(attack.replays(asked) for attack, asked in made):
+        return None
+    size = memory(planned.total_steps(len(records.training)), build_model(planned, records.every))
+    return Recorder() if size <= LARGEST else None
+
+
 def _trained(
-    task: dict[str, Any],
+    task: CellTask,
     planned: TrainingConfig,
     records: RecordSets,
     kept: Path | None,
     said: Callable[[str, float], None],
-) -> tuple[nn.Module, dict[str, Any]]:
+    recorder: Recorder | None = None,
+) -> tuple[nn.Module, Row]:
     places, training = places_of(task["defence"]), records.training
     if places:
         compressed = Compression.fit(training, places)
@@ -158,6 +174,7 @@ def _trained(
         delta=task["common"]["delta"],
         progress=lambda now: said("training", now.step / max(now.steps, 1)),
         running_epsilon=False,
+        recorder=recorder,
     )
     plain = record.to_dict()
     whole = time.perf_counter() - started
@@ -181,7 +198,7 @@ def _bare(planned: TrainingConfig, records: RecordSets, model: nn.Module) -> nn.
 
 def _resumed(
     kept: Path | None, planned: TrainingConfig, records: RecordSets
-) -> tuple[nn.Module, dict[str, Any]] | None:
+) -> tuple[nn.Module, Row] | None:
     from recondite.models import load_weights
     from recondite.training.setup import build_model
 
@@ -195,7 +212,7 @@ def _resumed(
         return None  # train again: it gives the same
 
 
-def _keep(kept: Path | None, record: dict[str, Any], model: nn.Module) -> None:
+def _keep(kept: Path | None, record: Row, model: nn.Module) -> None:
     from recondite.models import save_weights
 
     # On another machine of a cluster the run's folder may not be there.

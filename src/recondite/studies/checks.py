@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +12,12 @@ from recondite.mechanisms import Neighbouring, Setting
 from recondite.notions import targets
 from recondite.studies import attackers
 from recondite.studies.compression import wrong_places
-from recondite.studies.defences import COMPRESSION, Kind, kinds, mechanism
+from recondite.studies.defences import Kind, kinds, mechanism
 from recondite.studies.facts import Facts, facts
 from recondite.studies.source import Mistake, Place, nearest
 from recondite.studies.study import Attack, Defence, Study, Target, notion_names
 
-__all__ = ["mistakes_of"]
+__all__ = ["defence_mistakes", "facts_of", "mistakes_of"]
 
 _GENERAL = ("name", "label", "at", "training")
 _PRIOR = 0.1  # success of a blind guess, for targets that speak of it
@@ -26,7 +26,11 @@ _PRIOR = 0.1  # success of a blind guess, for targets that speak of it
 def mistakes_of(study: Study, data_dir: str | None = None) -> list[Mistake]:
     """Every mistake that can be seen before anything is trained."""
     found = _facts(study, data_dir)
-    rest = [*_attacks(study), *_training(study, None if isinstance(found, Mistake) else found)]
+    rest = [
+        *_attacks(study),
+        *_training(study, None if isinstance(found, Mistake) else found),
+        *_search(study),
+    ]
     if isinstance(found, Mistake):
         return [found, *_defences(study, None), *rest]
     return [*_enough(study, found), *_defences(study, found), *rest]
@@ -52,14 +56,45 @@ def _enough(study: Study, found: Facts) -> Iterator[Mistake]:
     """Whether there is as much as the attacks want."""
     from recondite.attacks.base import Available
 
-    there = Available(study.data, found.records, found.test_records, found.shape)
+    def network() -> Any:
+        return made_for(study, found)
+
+    there = Available(
+        study.data,
+        found.records,
+        found.test_records,
+        found.shape,
+        found.kind,
+        found.classes,
+        network,
+    )
     for index, attack in enumerate(study.attacks):
         try:
             made = attackers.build(attack.name, attack.options())
         except (TypeError, ValueError):
             continue  # said of its name or its options
+        refused = made.refusal(there)
+        if refused is not None:
+            yield Mistake(("attacks", index, "name"), f"{attack.name} {_one_line(refused)}")
+            continue
         for key, message in made.misfits(attack.asked(), there):
             yield Mistake(("attacks", index, key), _one_line(message))
+
+
+def made_for(study: Study, found: Facts) -> Any:
+    """The network of a study, untrained."""
+    from recondite.models import resolve
+
+    given = study.training.given()
+    return resolve(
+        study.model,
+        found.shape,
+        found.classes or 1,
+        norm=given.get("norm") or TrainingConfig().norm,
+        seed=0,
+        one_hot=found.one_hot,
+        adapter=given.get("adapter"),
+    )
 
 
 def facts_of(study: Study, data_dir: str | None) -> Facts:
@@ -73,16 +108,24 @@ def facts_of(study: Study, data_dir: str | None) -> Facts:
         training.get("norm"),
         training.get("weights"),
         training.get("records"),
+        training.get("adapter"),
+        training.get("truncate"),
     )
 
 
 def _defences(study: Study, found: Facts | None) -> Iterator[Mistake]:
-    known = kinds()
     for index, defence in enumerate(study.defences):
-        place: Place = ("defences", index)
-        if defence.name not in known:
-            yield Mistake((*place, "name"), f"is unknown: {nearest(defence.name, known)}")
-            continue
+        yield from defence_mistakes(defence, ("defences", index), found)
+
+
+def defence_mistakes(
+    defence: Defence, place: Place = (), found: Facts | None = None
+) -> Iterator[Mistake]:
+    """What is wrong with one defence."""
+    known = kinds()
+    if defence.name not in known:
+        yield Mistake((*place, "name"), f"is unknown: {nearest(defence.name, known)}")
+    else:
         yield from _settings(defence, known[defence.name], place, found)
 
 
@@ -106,22 +149,25 @@ def _settings(defence: Defence, kind: Kind, place: Place, found: Facts | None) -
                 yield Mistake(
                     (*place, "at", notion), f"is not possible for {kind.name}: give its capacity"
                 )
-    if kind.name == COMPRESSION:
-        yield from _removed(given, place, found)
+    if kind.removes:
+        yield from _removed(given, kind.removes, place, found)
     if kind.parameter is None or wrong:
         return
     yield from _reachable(defence, place)
     yield from _values(defence, kind, place, found)
 
 
-def _removed(given: dict[str, Any], place: Place, found: Facts | None) -> Iterator[Mistake]:
+def _removed(
+    given: Mapping[str, Any], setting: str, place: Place, found: Facts | None
+) -> Iterator[Mistake]:
     """Which eigenvectors a compression may remove."""
-    if "remove" not in given:
-        yield Mistake((*place, "remove"), "is missing: give remove: [0] for the first eigenvector")
+    place = (*place, setting)
+    if setting not in given:
+        yield Mistake(place, f"is missing: give {setting}: [0] for the first eigenvector")
         return
     features = None if found is None else math.prod(found.shape)
-    for message in wrong_places(given["remove"], features):
-        yield Mistake((*place, "remove"), message)
+    for message in wrong_places(given[setting], features):
+        yield Mistake(place, message)
 
 
 def _aims(at: Target, place: Place) -> Iterator[Mistake]:
@@ -200,7 +246,7 @@ def _try(defence: Defence, value: float, place: Place, found: Facts | None) -> I
         yield from _channel(settings, place[:2], found)
 
 
-def _channel(settings: dict[str, Any], place: Place, found: Facts | None) -> Iterator[Mistake]:
+def _channel(settings: Mapping[str, Any], place: Place, found: Facts | None) -> Iterator[Mistake]:
     """What a channel's own settings must be."""
     for key, known in (("noise", ("once", "per_step")), ("method", ("exact", "paper"))):
         value = settings.get(key, known[0])
@@ -223,6 +269,10 @@ def _attacks(study: Study) -> Iterator[Mistake]:
     from recondite.attacks.registry import attack_named
 
     known = attackers.names()
+    if study.threat is not None and study.attacks:
+        kinds_of = [attack_named(a.name) for a in study.attacks if a.name in known]
+        if not any(study.threat in kind.threats for kind in kinds_of):
+            yield Mistake(("threat",), f"{study.threat} is what no attack here answers: add one")
     named = [d.name for d in study.defences if d.name in kinds()]
     for index, attack in enumerate(study.attacks):
         place: Place = ("attacks", index)
@@ -238,7 +288,6 @@ def _attacks(study: Study) -> Iterator[Mistake]:
 
 
 def _options(attack: Attack, place: Place) -> Iterator[Mistake]:
-    from recondite.attacks.knowledge import threat
     from recondite.attacks.registry import attack_named
 
     kept, options = attackers.reads(attack.name), attack_named(attack.name).setting_names()
@@ -252,15 +301,14 @@ def _options(attack: Attack, place: Place) -> Iterator[Mistake]:
         return
     try:
         made = attackers.build(attack.name, attack.options())
-        if attack.threat is not None:
-            threat(attack.threat).check(made)
+        made.check_threat(attack.asked())
     except (TypeError, ValueError) as error:
         yield Mistake(place, f"is refused: {_one_line(str(error))}")
 
 
 def _training(study: Study, found: Facts | None) -> Iterator[Mistake]:
     """A plan of each defence, whose own checks know what does not go together."""
-    parts: list[tuple[Place, dict[str, Any]]] = [(("training",), {})]
+    parts: list[tuple[Place, Mapping[str, Any]]] = [(("training",), {})]
     parts += [
         (("defences", index, "training"), defence.training.given())
         for index, defence in enumerate(study.defences)
@@ -294,6 +342,27 @@ def _training(study: Study, found: Facts | None) -> Iterator[Mistake]:
                 yield Mistake((*place, "device"), text.removeprefix("device "))
             else:
                 yield Mistake(place, f"is refused: {text}")
+
+
+def _search(study: Study) -> Iterator[Mistake]:
+    """What a search cannot be priced with."""
+    if study.search is None:
+        return
+    if "seeds" in study.model_fields_set:
+        yield Mistake(("seeds",), "are drawn by the search, in secret: leave them out")
+    for index, defence in enumerate(study.defences):
+        if defence.at is not None and defence.at.accuracy is not None:
+            yield Mistake(
+                ("defences", index, "at", "accuracy"),
+                "looks at the records before the search does: give values, or at: {epsilon: 8}",
+            )
+    for index, attack in enumerate(study.attacks):
+        if attack.name in attackers.names() and "records" in attackers.reads(attack.name):
+            yield Mistake(
+                ("attacks", index, "name"),
+                f"{attack.name} trains without some records, so that it would choose another "
+                "model: attack the winner in a study of its own",
+            )
 
 
 def _one_line(text: str) -> str:

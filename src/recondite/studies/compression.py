@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from recondite.channels.spectrum import Spectrum
-from recondite.records import ImageSet
-from recondite.studies.defences import COMPRESSION
+from recondite.records import Records
+from recondite.studies.defences import kinds
+from recondite.studies.shapes import DefenceConfig
 
 __all__ = ["NOTE", "Compression", "places_of", "wrong_places"]
 
@@ -42,13 +43,13 @@ class Compression:
     vectors: Tensor
 
     @classmethod
-    def fit(cls, records: ImageSet, places: Sequence[int]) -> Compression:
+    def fit(cls, records: Records, places: Sequence[int]) -> Compression:
         """Finds the eigenvectors of some records' covariance.
 
         Raises:
           ValueError: In one line, where there are fewer eigenvectors with a variance.
         """
-        known = Spectrum.of(records.images.flatten(1).cpu().numpy(), vectors=True)
+        known = Spectrum.of(records.features.flatten(1).cpu().numpy(), vectors=True)
         chosen = list(places)
         if max(chosen) >= known.rank:
             raise ValueError(
@@ -56,7 +57,7 @@ class Compression:
                 f"got {max(chosen)}"
             )
         values = [float(known.eigenvalues[place]) for place in chosen]
-        vectors = torch.from_numpy(known.eigenvectors[:, chosen].copy()).to(records.images)
+        vectors = torch.from_numpy(known.eigenvectors[:, chosen].copy()).to(records.features)
         share = sum(values) / known.trace if known.trace else 0.0
         return cls(tuple(chosen), tuple(values), share, vectors)
 
@@ -66,13 +67,13 @@ class Compression:
         Around zero, as a map to the remaining eigenspace is: around the mean the same directions
         would stay visible in every image.
         """
-        flat = images.flatten(-3)
+        flat = images.reshape(-1, len(self.vectors))
         vectors = self.vectors.to(flat)
         return (flat - (flat @ vectors) @ vectors.T).view_as(images)
 
-    def applied(self, records: ImageSet) -> ImageSet:
+    def applied(self, records: Records) -> Records:
         """The records as a training sees them."""
-        return replace(records, images=self(records.images))
+        return records.replaced(self(records.features), records.labels)
 
     def to_dict(self) -> dict[str, Any]:
         """What a row says of it."""
@@ -83,11 +84,12 @@ class Compression:
         }
 
 
-def places_of(defence: dict[str, Any]) -> tuple[int, ...]:
+def places_of(defence: DefenceConfig) -> tuple[int, ...]:
     """What a configured defence removes; nothing where it is another."""
-    if defence["name"] != COMPRESSION:
+    setting = kinds()[defence["name"]].removes
+    if not setting:
         return ()
-    given = defence["settings"]["remove"]
+    given = defence["settings"][setting]
     return tuple(given) if isinstance(given, list) else (given,)
 
 

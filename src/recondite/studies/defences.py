@@ -6,11 +6,12 @@ from typing import Any
 
 from recondite import defences
 from recondite.configuration import TrainingConfig, suited
-from recondite.defences import COMPRESSION, suffix
 from recondite.defences import Defence as Kind
+from recondite.defences import suffix
 from recondite.mechanisms import Mechanism, NoNoise
+from recondite.studies.shapes import Common, Configured, Settings
 
-__all__ = ["COMPRESSION", "Kind", "kinds", "label", "mechanism", "plan", "subject", "suffix"]
+__all__ = ["Kind", "kinds", "label", "mechanism", "plan", "subject", "suffix"]
 
 
 def kinds() -> dict[str, Kind]:
@@ -18,7 +19,7 @@ def kinds() -> dict[str, Kind]:
     return defences.defences(unproven=True)
 
 
-def plan(common: dict[str, Any], defence: dict[str, Any], seed: int | None) -> TrainingConfig:
+def plan(common: Common, defence: Configured, seed: int | None) -> TrainingConfig:
     """The training run of a cell.
 
     Args:
@@ -44,7 +45,7 @@ def plan(common: dict[str, Any], defence: dict[str, Any], seed: int | None) -> T
     )
 
 
-def mechanism(name: str, value: float | None, settings: dict[str, Any]) -> Mechanism:
+def mechanism(name: str, value: float | None, settings: Settings) -> Mechanism:
     """What is released at every step: the defence's noise, or none where it is on records."""
     kind = kinds()[name]
     if kind.on_records:
@@ -59,6 +60,6 @@ def subject(name: str) -> str:
     return kinds()[name].subject
 
 
-def label(name: str, value: float | None, settings: dict[str, Any]) -> str:
+def label(name: str, value: float | None, settings: Settings) -> str:
     """A short title: ``VMF κ = 500``."""
     return kinds()[name].label(value, settings)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from recondite._files import replaced
+from recondite.studies.shapes import Row
 from recondite.studies.store import load
 
 __all__ = ["flat", "log_to_mlflow", "to_parquet"]
@@ -18,9 +19,9 @@ _SPREAD = ("data", "model", "training", "utility", "notions", "reconstruction", 
 _SPREAD_ALSO = ("seconds",)
 
 
-def flat(row: dict[str, Any]) -> dict[str, Any]:
+def flat(row: Row) -> Row:
     """One level of columns: ``utility.test_accuracy``; infinite is a number, lists are JSON."""
-    out: dict[str, Any] = {}
+    out: Row = {}
     for key, value in row.items():
         if key in (*_SPREAD, *_SPREAD_ALSO):
             for name, item in (value or {}).items():
@@ -56,9 +57,7 @@ def to_parquet(run: str | os.PathLike[str], path: str | os.PathLike[str] | None 
     return target
 
 
-def log_to_mlflow(
-    rows: Iterable[dict[str, Any]], experiment: str, tracking_uri: str | None = None
-) -> int:
+def log_to_mlflow(rows: Iterable[Row], experiment: str, tracking_uri: str | None = None) -> int:
     """Logs every finished row as an MLflow run; returns how many.
 
     Args:

@@ -11,12 +11,25 @@ from typing import Any
 from recondite.studies import attackers
 from recondite.studies.defences import kinds, label
 from recondite.studies.facts import Facts
+from recondite.studies.shapes import (
+    AttackConfig,
+    CellTask,
+    Common,
+    Configured,
+    DefenceConfig,
+    Row,
+    SearchOptions,
+    Shared,
+    TargetTask,
+)
 from recondite.studies.study import Attack, Defence, Study
 
 __all__ = ["ENGINE_VERSION", "Cell", "Want", "cells", "digest", "wants"]
 
 # Part of every key: grows when the same configuration would give other figures.
 ENGINE_VERSION = 3
+
+Aim = dict[str, float | bool]
 
 
 def digest(value: Any) -> str:
@@ -40,16 +53,28 @@ class Want:
     """
 
     key: str
-    common: dict[str, Any]
-    defence: dict[str, Any]
+    common: Common
+    defence: DefenceConfig
     notion: str
     target: float
     seed: int
-    options: dict[str, Any]
+    options: SearchOptions
 
-    def task(self) -> dict[str, Any]:
-        """Plain data for a worker."""
-        return {"kind": "target", "title": f"{self.defence['name']} at {self.notion}", **vars(self)}
+    def task(self, shared: Shared, probes: dict[str, Row]) -> TargetTask:
+        """Plain data for a worker: with what all tasks are told, and what a search found before."""
+        return {
+            "kind": "target",
+            "title": f"{self.defence['name']} at {self.notion}",
+            "key": self.key,
+            "common": self.common,
+            "defence": self.defence,
+            "notion": self.notion,
+            "target": self.target,
+            "seed": self.seed,
+            "options": self.options,
+            **shared,
+            "probes": probes,
+        }
 
 
 @dataclass(frozen=True)
@@ -66,20 +91,27 @@ class Cell:
     """
 
     key: str
-    common: dict[str, Any]
-    defence: dict[str, Any]
+    common: Common
+    defence: Configured
     seed: int
-    attacks: dict[str, dict[str, Any]]
+    attacks: dict[str, AttackConfig]
     failure: str | None = field(default=None, compare=False)
 
-    def task(self, missing: Mapping[str, Any]) -> dict[str, Any]:
+    def task(self, missing: Mapping[str, AttackConfig], shared: Shared) -> CellTask:
         """Plain data for a worker: the training, and the attacks that are still missing."""
-        title = f"{self.defence['label']}, seed {self.seed}"
-        body = {name: value for name, value in vars(self).items() if name != "failure"}
-        return {"kind": "cell", "title": title, **body, "attacks": dict(missing)}
+        return {
+            "kind": "cell",
+            "title": f"{self.defence['label']}, seed {self.seed}",
+            "key": self.key,
+            "common": self.common,
+            "defence": self.defence,
+            "seed": self.seed,
+            "attacks": dict(missing),
+            **shared,
+        }
 
 
-def _common(study: Study, facts: Facts) -> dict[str, Any]:
+def _common(study: Study, facts: Facts) -> Common:
     return {
         "version": ENGINE_VERSION,
         "data": study.data,
@@ -96,7 +128,7 @@ def _common(study: Study, facts: Facts) -> dict[str, Any]:
     }
 
 
-def _fixed(defence: Defence) -> dict[str, Any]:
+def _fixed(defence: Defence) -> DefenceConfig:
     """A defence's configuration without its parameter."""
     parameter = kinds()[defence.name].parameter
     settings = {k: v for k, v in defence.settings().items() if k != parameter}
@@ -123,7 +155,7 @@ def wants(study: Study, facts: Facts) -> list[Want]:
     for defence in study.defences:
         for notion, target in defence.at.targets() if defence.at else ():
             fixed = _fixed(defence)
-            options: dict[str, Any] = {}
+            options: SearchOptions = {}
             if notion == "accuracy":
                 assert defence.at is not None
                 low, high = kinds()[defence.name].search_range
@@ -141,7 +173,7 @@ def wants(study: Study, facts: Facts) -> list[Want]:
     return found
 
 
-def cells(study: Study, facts: Facts, found: Mapping[str, dict[str, Any]]) -> list[Cell]:
+def cells(study: Study, facts: Facts, found: Mapping[str, Row]) -> list[Cell]:
     """The grid, in the order of the study.
 
     Args:
@@ -157,7 +189,7 @@ def cells(study: Study, facts: Facts, found: Mapping[str, dict[str, Any]]) -> li
     out: dict[str, Cell] = {}
     for defence in study.defences:
         fixed = _fixed(defence)
-        variants: list[tuple[float | None, dict[str, Any] | None, str | None]] = [
+        variants: list[tuple[float | None, Aim | None, str | None]] = [
             (value, None, None) for value in _values(defence)
         ]
         for notion, target in defence.at.targets() if defence.at else ():
@@ -172,7 +204,7 @@ def cells(study: Study, facts: Facts, found: Mapping[str, dict[str, Any]]) -> li
     return list(out.values())
 
 
-def _achieved(result: dict[str, Any], want: Want) -> dict[str, Any]:
+def _achieved(result: Row, want: Want) -> Aim:
     """What was reached; of a search, which promises nothing, also whether it is near enough."""
     reached = result.get("achieved")
     if reached is None:
@@ -186,11 +218,11 @@ def _achieved(result: dict[str, Any], want: Want) -> dict[str, Any]:
 
 def _cell(
     study: Study,
-    common: dict[str, Any],
+    common: Common,
     defence: Defence,
-    fixed: dict[str, Any],
+    fixed: DefenceConfig,
     value: float | None,
-    aim: dict[str, Any] | None,
+    aim: Aim | None,
     seed: int,
     position: int,
     failure: str | None,
@@ -203,11 +235,11 @@ def _cell(
             title = f"{title} at {notion.replace('_', ' ')} {aimed:g}"
     if aim is not None and not aim.get("met", True):
         title = f"{title}, reached {aim['achieved']:.3g}"
-    configured = {**fixed, "value": value, "target": aim, "label": title}
+    configured: Configured = {**fixed, "value": value, "target": aim, "label": title}
     # Whether a target counts as met says nothing about the run.
     plain_aim = None if aim is None else {k: v for k, v in aim.items() if k != "met"}
     key = digest([common, fixed, value, plain_aim, seed])
-    attacks = {}
+    attacks: dict[str, AttackConfig] = {}
     for attack in study.attacks:
         if attackers.applies(attack.name, defence.name, first=position == 0):
             plain = attack_config(attack)
@@ -217,10 +249,10 @@ def _cell(
     return Cell(key, common, configured, seed, attacks, failure)
 
 
-def attack_config(attack: Attack) -> dict[str, Any]:
+def attack_config(attack: Attack) -> AttackConfig:
     """Everything of a study that an attack reads, in plain types."""
-    return {
-        "name": attack.name,
-        **{key: getattr(attack, key) for key in attackers.reads(attack.name)},
-        "options": attack.options(),
-    }
+    read: Any = {key: getattr(attack, key) for key in attackers.reads(attack.name)}
+    config: AttackConfig = {"name": attack.name}
+    config.update(read)
+    config["options"] = attack.options()
+    return config

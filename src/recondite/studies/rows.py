@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
 from recondite.notions import figures, json_ready
 from recondite.notions import notions as known
 from recondite.studies.defences import kinds, subject
+from recondite.studies.shapes import AttackConfig, CellTask, Row
 
 __all__ = ["SCHEMA_VERSION", "failed", "loose_delta", "notions", "row"]
 
@@ -16,7 +18,7 @@ SCHEMA_VERSION = 1
 _PRIOR = 0.1
 
 
-def row(task: dict[str, Any], key: str, attack: dict[str, Any], **parts: Any) -> dict[str, Any]:
+def row(task: CellTask, key: str, attack: AttackConfig, **parts: Any) -> Row:
     """A row; whatever is not given is null.
 
     Args:
@@ -49,7 +51,10 @@ def row(task: dict[str, Any], key: str, attack: dict[str, Any], **parts: Any) ->
         "privacy": None,
         "notions": None,
         "reconstruction": None,
+        "threat": None,
         "membership": None,
+        "identification": [],
+        "floors": [],
         "claims": [],
         "seconds": {},
         "machine": {},
@@ -57,19 +62,17 @@ def row(task: dict[str, Any], key: str, attack: dict[str, Any], **parts: Any) ->
         "simulation": True,
         "notes": [],
     }
-    plain: dict[str, Any] = json_ready({**body, **parts})
+    plain: Row = json_ready({**body, **parts})
     return plain
 
 
-def failed(
-    task: dict[str, Any], key: str, attack: dict[str, Any], reason: str, **parts: Any
-) -> dict[str, Any]:
+def failed(task: CellTask, key: str, attack: AttackConfig, reason: str, **parts: Any) -> Row:
     """The row of something that went wrong: its reason in one line, and what was known before."""
     line = " ".join(reason.split())[:500]
     return row(task, key, attack, status="failed", reason=line, **parts)
 
 
-def notions(defence: str, privacy: dict[str, Any] | None) -> dict[str, Any]:
+def notions(defence: str, privacy: Mapping[str, Any] | None) -> Row:
     """Every notion of a run, flat; all are bounds.
 
     Args:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import os
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timezone
 from pathlib import Path
@@ -16,13 +17,15 @@ from typing import Any, Protocol
 from recondite._version import __version__
 from recondite.studies import rows
 from recondite.studies.checks import facts_of
-from recondite.studies.executors import Engine, Task, make_engine
+from recondite.studies.executors import Engine, make_engine
 from recondite.studies.facts import Facts
 from recondite.studies.grid import Cell, Want, cells, wants
+from recondite.studies.shapes import CellTask, Event, Row, Shared, Task
 from recondite.studies.store import GALLERY, STUDY, Store, load, read_study
 from recondite.studies.study import Study
+from recondite.studies.trials import SECRET, TRIALS, Price, Trials, price_of
 
-__all__ = ["Monitor", "Outcome", "compare", "pending", "searches"]
+__all__ = ["Monitor", "Outcome", "compare", "pending", "searches", "shared"]
 
 TARGETS = "targets.jsonl"
 WORK = "work"
@@ -34,7 +37,7 @@ class Monitor(Protocol):
     def begin(self, stage: str, tasks: int, workers: int) -> None:
         """A stage begins, with so many tasks to do."""
 
-    def event(self, worker: int, task: Task, event: dict[str, Any]) -> None:
+    def event(self, worker: int, task: Task, event: Event) -> None:
         """Something happened in a worker."""
 
     def end(self) -> None:
@@ -43,7 +46,7 @@ class Monitor(Protocol):
 
 class _Silent:
     def begin(self, stage: str, tasks: int, workers: int) -> None: ...
-    def event(self, worker: int, task: Task, event: dict[str, Any]) -> None: ...
+    def event(self, worker: int, task: Task, event: Event) -> None: ...
     def end(self) -> None: ...
 
 
@@ -60,7 +63,7 @@ class Outcome:
     """
 
     run: Path
-    rows: list[dict[str, Any]]
+    rows: list[Row]
     ran: int
     failed: int
     seconds: float
@@ -75,13 +78,14 @@ def compare(
     data_dir: str | None = None,
     retry_failed: bool = False,
     monitor: Monitor | None = None,
-    on_row: Callable[[dict[str, Any]], None] | None = None,
+    on_row: Callable[[Row], None] | None = None,
 ) -> Outcome:
     """Runs what a study asks for and the folder does not hold yet.
 
     Guarantee: a row is on the disk as soon as it is finished; a run that is killed at any moment
     and started again ends with the same rows (times aside) as one that was not. Rows depend on
-    the study and the data alone, not on the engine or the number of workers.
+    the study and the data alone, not on the engine or the number of workers; with ``search`` also
+    on what was drawn before the first run, and there are rows of the best run only.
 
     Args:
       study: The study.
@@ -118,7 +122,10 @@ def compare(
 
         try:
             strengths = job.targets(on_engine)
-            job.grid = cells(study, found, strengths)
+            if study.search is None:
+                job.grid = cells(study, found, strengths)
+            else:
+                job.grid = job.searched(on_engine, strengths)
             job.write_study(None)
             job.cells(on_engine)
         finally:
@@ -133,7 +140,7 @@ def compare(
 
 def pending(
     study: Study, run: str | os.PathLike[str], data_dir: str | None = None
-) -> tuple[list[Cell], dict[str, dict[str, Any]]]:
+) -> tuple[list[Cell], dict[str, Row]]:
     """The grid as far as it is known, and the rows that are there; nothing runs or is written."""
     from recondite.studies.store import read_lines
 
@@ -158,6 +165,17 @@ def searches(
     ]
 
 
+def shared(study: Study, facts: Facts, data_dir: str | None, work: str | None = None) -> Shared:
+    """What every task of a study is told besides its cell."""
+    told: Shared = {
+        "study": study.name,
+        "data_dir": data_dir,
+        "data_facts": facts.described(_name(study.data), public=study.public),
+        "model_facts": {"name": study.model, "parameters": facts.parameters},
+    }
+    return told if work is None else {**told, "work": work}
+
+
 class _Job:
     """One call of :func:`compare`."""
 
@@ -169,42 +187,29 @@ class _Job:
         data_dir: str | None,
         monitor: Monitor,
         retry_failed: bool,
-        on_row: Callable[[dict[str, Any]], None] | None,
+        on_row: Callable[[Row], None] | None,
     ) -> None:
         self.study, self.facts, self.store, self.data_dir = study, facts, store, data_dir
         self.monitor, self.retry_failed, self.on_row = monitor, retry_failed, on_row
         self.grid: list[Cell] = []
+        self.price: Price | None = None
         self.new: set[str] = set()
-        public = facts.public if study.public is None else study.public
-        self.shared: dict[str, Any] = {
-            "study": study.name,
-            "data_dir": data_dir,
-            "work": str((store.folder / WORK).resolve()),
-            "data_facts": {
-                "name": _name(study.data),
-                "records": facts.records,
-                "test_records": facts.test_records,
-                "shape": list(facts.shape),
-                "classes": facts.classes,
-                "public": public,
-            },
-            "model_facts": {"name": study.model, "parameters": facts.parameters},
-        }
+        self.shared = shared(study, facts, data_dir, str((store.folder / WORK).resolve()))
 
-    def targets(self, on_engine: Any) -> dict[str, dict[str, Any]]:
+    def targets(self, on_engine: Any) -> dict[str, Row]:
         """The strength of every target, found now or before."""
         wanted = wants(self.study, self.facts)
         if not wanted:
             return {}
         with Store(self.store.folder, TARGETS) as found:
             missing = [
-                {**want.task(), **self.shared, "probes": found.rows}
+                want.task(self.shared, found.rows)
                 for want in wanted
                 if want.key not in found.rows
                 or (self.retry_failed and "failure" in found.rows[want.key])
             ]
 
-            def handle(worker: int, task: Task, event: dict[str, Any]) -> None:
+            def handle(worker: int, task: Task, event: Event) -> None:
                 if event["type"] == "row":
                     found.append(event["row"])
                 elif event["type"] == "error":
@@ -214,6 +219,47 @@ class _Job:
             on_engine(missing, "strengths", handle)
             return dict(found.rows)
 
+    def searched(self, on_engine: Any, strengths: Mapping[str, Row]) -> list[Cell]:
+        """The best of a secret number of runs, made now or before; nothing where there were none.
+
+        Raises:
+          ValueError: In one line: the best would have no finite price.
+        """
+        trials = Trials(self.study, self.facts, strengths, self.store.folder)
+        self.price = price_of(self.study, trials.settings, self.facts, self.data_dir)
+        if self.shared["data_facts"]["public"] is not True and math.isinf(self.price.epsilon):
+            raise ValueError(
+                "search has no finite price, for one of its settings has no finite ε: leave out "
+                "defences that promise none, or compare them without search"
+            )
+        trials.begin()
+        if not trials.finished:
+            with Store(trials.folder, TRIALS) as found:
+                there = found.rows
+                tasks: dict[str, CellTask] = {}
+                for cell in trials.cells():
+                    missing = {
+                        key: attack
+                        for key, attack in cell.attacks.items()
+                        if key not in there
+                        or (self.retry_failed and there[key]["status"] == "failed")
+                    }
+                    if missing:
+                        tasks[cell.key] = cell.task(missing, self.shared)
+
+                def handle(worker: int, task: Task, event: Event) -> None:
+                    if event["type"] == "row":
+                        found.append(event["row"])
+                    elif event["type"] == "error":
+                        given = tasks[task["key"]]
+                        for key, attack in given["attacks"].items():
+                            found.append(rows.failed(given, key, attack, event["reason"]))
+                    self.monitor.event(worker, task, event)
+
+                on_engine(list(tasks.values()), "runs of the search", handle)
+            trials.finish(there)
+        return trials.winner()
+
     def cells(self, on_engine: Any) -> None:
         """Every row that is not there yet."""
         tasks = []
@@ -222,27 +268,30 @@ class _Job:
             missing = {key: attack for key, attack in cell.attacks.items() if self._missing(key)}
             if not missing:
                 continue
-            task = {**cell.task(missing), **self.shared}
+            task = cell.task(missing, self.shared)
             if cell.failure is None:
                 tasks.append(task)
                 continue
             for key, attack in missing.items():
                 self._add(rows.failed(task, key, attack, cell.failure))
 
-        def handle(worker: int, task: Task, event: dict[str, Any]) -> None:
+        def handle(worker: int, task: Task, event: Event) -> None:
             if event["type"] == "row":
-                if event.get("gallery"):
-                    content = base64.b64decode(event["gallery"])
+                gallery = event.get("gallery")
+                if gallery:
+                    content = base64.b64decode(gallery)
                     self.store.put(f"{GALLERY}/{event['row']['key']}.npz", content)
                 self._add(event["row"])
             elif event["type"] == "error":
-                for key, attack in task["attacks"].items():
+                given = known[task["key"]]
+                for key, attack in given["attacks"].items():
                     if self._missing(key):
-                        self._add(rows.failed(task, key, attack, event["reason"]))
+                        self._add(rows.failed(given, key, attack, event["reason"]))
             if event["type"] in ("done", "error"):
                 shutil.rmtree(self.store.folder / WORK / task["key"], ignore_errors=True)
             self.monitor.event(worker, task, event)
 
+        known = {task["key"]: task for task in tasks}
         on_engine(tasks, "runs", handle)
 
     def _relabel(self, cell: Cell) -> None:
@@ -259,6 +308,7 @@ class _Job:
 
         before = read_study(self.store.folder)
         now = datetime.now(timezone.utc).isoformat(timespec="seconds")
+        secret = self.study.search is not None
         keys = [key for cell in self.grid for key in cell.attacks]
         body = {
             "schema_version": rows.SCHEMA_VERSION,
@@ -271,9 +321,10 @@ class _Job:
             "facts": self.facts.to_dict(),
             "versions": {"recondite": __version__},
             "machine": machine(),
-            "created": before.get("created", now),
+            # How long a search took tells how many runs it made.
+            "created": now if secret else before.get("created", now),
             "finished": now if seconds is not None else None,
-            "seconds": None if seconds is None else round(seconds, 1),
+            "seconds": None if seconds is None or secret else round(seconds, 1),
             "keys": keys or before.get("keys"),
         }
         text = json.dumps(body, indent=1, ensure_ascii=False)
@@ -284,7 +335,14 @@ class _Job:
         again = self.retry_failed and key not in self.new
         return row is None or (again and row["status"] == "failed")
 
-    def _add(self, row: dict[str, Any]) -> None:
+    def _add(self, row: Row) -> None:
+        if self.price is not None:
+            row = {**row, "seed": SECRET, "search": self.price.to_dict()}
+            # Measured on the training records themselves: no price covers that.
+            told = {
+                k: None if k.startswith("train_") else v for k, v in (row["utility"] or {}).items()
+            }
+            row["utility"] = told or None
         self.store.append(row)
         self.new.add(row["key"])
         if self.on_row is not None:

@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING
 
 from recondite.studies.cell import Emit
 from recondite.studies.defences import kinds, mechanism, plan
+from recondite.studies.shapes import Configured, DefenceConfig, Row, TargetTask
 
-__all__ = ["bisect", "run_target"]
+if TYPE_CHECKING:
+    from recondite.accounting.schedules import Schedule
+    from recondite.configuration import TrainingConfig
+    from recondite.mechanisms import Mechanism
+    from recondite.records.base import Records
+
+__all__ = ["bisect", "released", "run_target"]
 
 _PROBE = "probe"
 
 
-def run_target(task: dict[str, Any], emit: Emit) -> None:
+def run_target(task: TargetTask, emit: Emit) -> None:
     """Finds a strength and emits it as a target's row; probes on the way are rows of their own.
 
     A target that cannot be met is a row with ``failure``, in one line.
@@ -26,40 +34,62 @@ def run_target(task: dict[str, Any], emit: Emit) -> None:
     emit({"type": "row", "row": {"key": task["key"], "kind": "target", **found}})
 
 
-def _calibrated(task: dict[str, Any]) -> dict[str, Any]:
+def _calibrated(task: TargetTask) -> Row:
     """The weakest noise that meets a notion: an upper bound holds at the value returned."""
-    from torch.utils.data import DataLoader
-
-    from recondite.mechanisms import Setting
     from recondite.notions.calibration import calibrate
     from recondite.studies.splits import pool
-    from recondite.training.sampling import PrivateLoader, usual_sampling
-    from recondite.training.setup import build_model
 
-    defence = {**task["defence"], "value": 1.0}
+    defence: Configured = _at(task["defence"], 1.0)
     planned = plan(task["common"], defence, task["seed"])
     records = pool(planned, task).training
     noise = mechanism(defence["name"], 1.0, defence["settings"])
+    configured, schedule = released(planned, noise, records)
+    found = calibrate(
+        configured,
+        task["target"],
+        task["notion"].replace("_", "-"),
+        schedule,
+        delta=task["common"]["delta"] or 1.0 / len(records),
+    )
+    return {"value": found.value, "achieved": found.achieved}
+
+
+def released(
+    planned: TrainingConfig, noise: Mechanism, records: Records
+) -> tuple[Mechanism, Schedule]:
+    """What a training releases at a step, and how its batches are drawn, without training it.
+
+    Args:
+      planned: The training.
+      noise: Its mechanism, not configured yet.
+      records: The training records: how many there are counts, and what model they need.
+    """
+    from torch.utils.data import DataLoader
+
+    from recondite.gradients.clipping import bound_rule
+    from recondite.gradients.handover import planned_setting
+    from recondite.training.sampling import PrivateLoader, usual_sampling
+    from recondite.training.setup import build_model
+
     loader = PrivateLoader(
         DataLoader(records, batch_size=min(planned.batch_size, len(records))),
         sampling=planned.sampling or usual_sampling(noise),
         max_batch_size=planned.max_batch_size,
     )
-    model = build_model(planned, records)
-    shapes = tuple(tuple(p.shape) for p in model.parameters() if p.requires_grad)
-    setting = Setting(shapes, max_batch_size=loader.max_batch_size, batch_size=loader.batch_size)
-    delta = task["common"]["delta"] or 1.0 / len(records)
-    found = calibrate(
-        noise.configured(setting),
-        task["target"],
-        task["notion"].replace("_", "-"),
-        loader.schedule(planned.total_steps(len(records))),
-        delta=delta,
+    setting = planned_setting(
+        build_model(planned, records),
+        partial(bound_rule, planned.clipping, planned.max_grad_norm),
+        loader.batch_size,
+        loader.max_batch_size,
     )
-    return {"value": found.value, "achieved": found.achieved}
+    return noise.configured(setting), loader.schedule(planned.total_steps(len(records)))
 
 
-def _search(task: dict[str, Any], emit: Emit) -> dict[str, Any]:
+def _at(defence: DefenceConfig, value: float) -> Configured:
+    return {**defence, "value": value, "target": None, "label": ""}
+
+
+def _search(task: TargetTask, emit: Emit) -> Row:
     """Trains at strengths between the ends, halving the distance of their logarithms."""
     from recondite.studies.splits import pool
     from recondite.training.trainer import train
@@ -74,7 +104,7 @@ def _search(task: dict[str, Any], emit: Emit) -> dict[str, Any]:
         if known is not None and known["value"] == value:
             found = float(known["accuracy"])
         else:
-            planned = plan(task["common"], {**task["defence"], "value": value}, task["seed"])
+            planned = plan(task["common"], _at(task["defence"], value), task["seed"])
             step = len(probes) / options["runs"]
             emit({"type": "progress", "stage": f"searching at {value:.4g}", "done": step})
             records = pool(planned, task)

@@ -95,6 +95,9 @@ def nearest(name: str, known: Iterable[str]) -> str:
 def read(path: str | os.PathLike[str]) -> Source:
     """Reads a YAML file without running anything in it.
 
+    Paths (with a slash, or of a file with a suffix) are taken from the working directory; where
+    nothing is there, from beside the file.
+
     Raises:
       ValueError: In one line, where the file is not there or is not YAML.
     """
@@ -104,7 +107,26 @@ def read(path: str | os.PathLike[str]) -> Source:
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text"
         raise ValueError(f"cannot read the study {file}: {reason}") from error
-    return parse(text, file.name)
+    source = parse(text, file.name)
+    if isinstance(source.data, dict):
+        _look_beside(source.data, "data", file.parent)
+        if isinstance(source.data.get("training"), dict):
+            _look_beside(source.data["training"], "weights", file.parent)
+    return source
+
+
+def _look_beside(section: dict[str, Any], key: str, folder: Path) -> None:
+    value = section.get(key)
+    if not isinstance(value, str):
+        return
+    name, mark, columns = value.partition("#")  # a table's file, and what of it
+    if not ({"/", os.sep} & set(name) or Path(name).suffix):
+        return
+    try:
+        if not Path(name).expanduser().exists() and (folder / name).exists():
+            section[key] = f"{folder / name}{mark}{columns}"
+    except (OSError, ValueError):
+        return  # no name of a file: whoever reads it says so
 
 
 def parse(text: str, name: str) -> Source:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from recondite.attacks.victim import RecordSets
 from recondite.configuration import TrainingConfig
+from recondite.studies.shapes import Task
 from recondite.training.setup import load_records
 
 __all__ = ["pool"]
@@ -16,7 +15,7 @@ __all__ = ["pool"]
 _COINS = 0x5EED  # apart from the seeds of victims and noise
 
 
-def pool(plan: TrainingConfig, task: dict[str, Any]) -> RecordSets:
+def pool(plan: TrainingConfig, task: Task) -> RecordSets:
     """The records of a cell.
 
     With a membership attack, twice as many records as it asks about are drawn, the same for every
@@ -39,6 +38,7 @@ def pool(plan: TrainingConfig, task: dict[str, Any]) -> RecordSets:
         whole=records,
         members=records.subset(_some(asked[inside])),
         others=records.subset(_some(asked[~inside])),
+        rest=records.subset(order[flipped:]) if flipped < len(records) else None,
     )
 
 

@@ -17,12 +17,11 @@ from typing import Any
 
 from recondite._files import write_atomically
 from recondite._locks import InUse, Log
+from recondite.studies.shapes import Row
 
 __all__ = ["GALLERY", "RECORDS", "STUDY", "Store", "StoreError", "load", "read_lines", "read_study"]
 
 RECORDS, STUDY, GALLERY = "records.jsonl", "study.json", "gallery"
-
-Row = dict[str, Any]
 
 
 class StoreError(RuntimeError):
@@ -130,7 +129,7 @@ def _no_collection() -> Iterator[None]:
             gc.enable()
 
 
-def read_study(run: str | os.PathLike[str]) -> dict[str, Any]:
+def read_study(run: str | os.PathLike[str]) -> Row:
     """``study.json`` of a run; empty where there is none."""
     try:
         found = json.loads((Path(run) / STUDY).read_text(encoding="utf-8"))

@@ -5,8 +5,17 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model, field_validator
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    create_model,
+    field_validator,
+    model_validator,
+)
 
+from recondite.accounting.selection import NegativeBinomialRuns, PoissonRuns, RunCount
 from recondite.configuration import Option, options
 from recondite.notions import targets
 from recondite.studies import source as sources
@@ -15,7 +24,7 @@ from recondite.studies.mistakes import from_pydantic
 if TYPE_CHECKING:
     from recondite.attacks.base import Asked
 
-__all__ = ["Attack", "Defence", "Study", "Target", "Training", "read_study"]
+__all__ = ["Attack", "Defence", "Search", "Study", "Target", "Training", "read_study"]
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1, strict=True)]
@@ -127,7 +136,8 @@ class Attack(BaseModel):
       labels: Whether a gradient attack is told the labels.
       records: Members, and about as many others, of a membership attack: twice as many training
         records are put in or left out by coins.
-      threat: The attacker it must be possible for.
+      threat: What is released: ``update``, ``training`` or ``model``; or, as in 0.1, who attacks.
+      participation: Whether the attacker is told in which steps a record took part.
     """
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -139,6 +149,7 @@ class Attack(BaseModel):
     labels: bool = True
     records: Count = 300
     threat: str | None = None
+    participation: Literal["secret", "known"] = "secret"
 
     def options(self) -> dict[str, Any]:
         """The attack's own keys; one of these above that it does not read may be its own too."""
@@ -156,6 +167,35 @@ class Attack(BaseModel):
         )
 
 
+class Search(_Part):
+    """How many of the study's settings are tried, of which only the best is told.
+
+    Attributes:
+      rule: The law of their number: ``logarithmic``, ``geometric`` or ``negative-binomial`` (at
+        least one; Papernot and Steinke, 2022) or ``poisson`` (perhaps none).
+      mean: How many are tried on average.
+      shape: η of ``negative-binomial``, above -1.
+    """
+
+    rule: Literal["logarithmic", "geometric", "negative-binomial", "poisson"] = "logarithmic"
+    mean: Annotated[float, Field(gt=1, le=10_000, allow_inf_nan=False)]
+    shape: Annotated[float, Field(gt=-1, le=100, allow_inf_nan=False)] | None = None
+
+    @model_validator(mode="after")
+    def _shaped(self) -> Search:
+        if (self.shape is None) == (self.rule == "negative-binomial"):
+            raise ValueError("shape is given with rule negative-binomial, and with no other")
+        return self
+
+    def law(self) -> RunCount:
+        """The law of the number of runs."""
+        if self.rule == "poisson":
+            return PoissonRuns(self.mean)
+        shape = {"logarithmic": 0.0, "geometric": 1.0}.get(self.rule, self.shape)
+        assert shape is not None
+        return NegativeBinomialRuns.with_mean(self.mean, shape)
+
+
 class Study(_Part):
     """A comparison of defences on one data set and model.
 
@@ -170,6 +210,10 @@ class Study(_Part):
       seeds: Repetitions; a number n stands for 0, …, n - 1.
       delta: δ of (ε, δ); one over the records by default.
       public: Whether the records may be shown: true for the papers' data sets other than faces.
+      threat: What is released, for every attack that answers it and says nothing else; also the
+        intruder that the answer is for.
+      participation: Whether the intruder knows in which steps a record took part; likewise.
+      search: Try a secret number of settings and tell the best only; None compares all.
     """
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")] = "study"
@@ -184,6 +228,9 @@ class Study(_Part):
     ] = [0]
     delta: Annotated[float, Field(gt=0, lt=1)] | None = None
     public: bool | None = None
+    threat: Literal["update", "training", "model"] | None = None
+    participation: Literal["secret", "known"] | None = None
+    search: Search | None = None
 
     @field_validator("seeds", mode="before")
     @classmethod
@@ -233,7 +280,29 @@ def check_source(
         study = Study.model_validate(source.data)
     except ValidationError as error:
         raise source.error(from_pydantic(error, Study)) from None
+    study = _threatened(study)
     found = mistakes_of(study, data_dir)
     if found:
         raise source.error(found)
     return study, source
+
+
+def _threatened(study: Study) -> Study:
+    """The study's threat and participation as each attack's own, where it answers them."""
+    from recondite.attacks.registry import classes  # imports torch
+
+    def own(attack: Attack) -> Attack:
+        kind = classes().get(attack.name)
+        if kind is None:
+            return attack
+        given = {"threat": study.threat, "participation": study.participation}
+        if study.threat not in kind.threats:
+            del given["threat"]
+        filled = {
+            key: value
+            for key, value in given.items()
+            if value is not None and key in kind.reads and key not in attack.model_fields_set
+        }
+        return attack.model_copy(update=filled) if filled else attack
+
+    return study.model_copy(update={"attacks": [own(attack) for attack in study.attacks]})

@@ -5,12 +5,13 @@ from __future__ import annotations
 import base64
 import traceback
 from collections.abc import Callable
-from typing import Any
+
+from recondite.studies.shapes import Event, Task
 
 __all__ = ["plain_event", "run_task"]
 
 
-def run_task(task: dict[str, Any], emit: Callable[[dict[str, Any]], None]) -> None:
+def run_task(task: Task, emit: Callable[[Event], None]) -> None:
     """Runs a task; the last event is ``done``, or ``error`` where our own code broke.
 
     One thread: results then do not depend on the machine's cores, and workers do not get in each
@@ -35,9 +36,9 @@ def run_task(task: dict[str, Any], emit: Callable[[dict[str, Any]], None]) -> No
     emit({"type": "done"})
 
 
-def plain_event(event: dict[str, Any]) -> dict[str, Any]:
+def plain_event(event: Event) -> Event:
     """The event with files as text."""
     gallery = event.get("gallery")
-    if gallery is None:
+    if not isinstance(gallery, bytes):
         return event
     return {**event, "gallery": base64.b64encode(gallery).decode("ascii")}

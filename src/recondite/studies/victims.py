@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -14,24 +15,31 @@ from recondite.attacks.membership.recipe import Recipe
 from recondite.attacks.victim import Accounted, Defended, RecordSets, Victim
 from recondite.configuration import TrainingConfig
 from recondite.models import resolve
+from recondite.records import Records
 from recondite.studies import rows
 from recondite.studies.compression import Compression, places_of
+from recondite.studies.shapes import CellTask
 from recondite.training.canary import audit_training
 from recondite.training.setup import build_model
+from recondite.training.trainer import train
 
 if TYPE_CHECKING:
+    from recondite.attacks.transcript import Transcript
     from recondite.channels.base import Channel
 
-__all__ = ["make_victim"]
+__all__ = ["make_victim", "reference_trainer"]
+
+_APART = 7_919_017  # the seeds of reference models lie apart from those of victims
 
 
 def make_victim(
-    task: dict[str, Any],
+    task: CellTask,
     plan: TrainingConfig,
     model: nn.Module,
     records: RecordSets,
-    privacy: dict[str, Any] | None,
+    privacy: Mapping[str, Any] | None,
     progress: Callable[[str, float], None],
+    transcript: Transcript | None = None,
 ) -> Victim:
     """The victim of a cell.
 
@@ -42,11 +50,16 @@ def make_victim(
       records: Its records.
       privacy: The account of its training; None without one.
       progress: Told a stage and how much of it is done.
+      transcript: What its training released, where that was recorded.
     """
 
     def fresh() -> nn.Module:
-        shape, classes = records.training.shape, len(records.training.classes)
-        return resolve(plan.model, shape, classes, norm=plan.norm).to(plan.device)
+        shape, classes = records.training.shape, records.training.outputs
+        one_hot = records.training.one_hot
+        made = resolve(
+            plan.model, shape, classes, norm=plan.norm, one_hot=one_hot, adapter=plan.adapter
+        )
+        return made.to(plan.device)
 
     return Victim(
         model=model,
@@ -63,14 +76,48 @@ def make_victim(
             momentum=plan.momentum,
             weight_decay=plan.weight_decay,
         ),
+        trainer=reference_trainer(
+            plan, records.training, task.get("data_dir"), places_of(task["defence"])
+        ),
         audit=audit_training,
+        transcript=transcript,
         seed=task["seed"],
         shown=bool(task["data_facts"]["public"]),
         progress=progress,
     )
 
 
-def _defence(task: dict[str, Any], plan: TrainingConfig, records: RecordSets) -> Defended:
+def reference_trainer(
+    plan: TrainingConfig, like: Records, data_dir: str | None, places: Sequence[int] = ()
+) -> Callable[[nn.Module, Tensor, Tensor, int], None] | None:
+    """Trains a model in place as a victim was, behind its defence; None where it had none.
+
+    Args:
+      plan: How the victim was trained.
+      like: Records of the victim, for their kind and scale.
+      data_dir: Where data sets are.
+      places: Components that a compression removes.
+    """
+    if not (plan.defence.parameter or places or plan.clipping != "none"):
+        return None
+
+    def trained(model: nn.Module, features: Tensor, labels: Tensor, seed: int) -> None:
+        own = like.replaced(features, labels)
+        if places:
+            own = Compression.fit(own, places).applied(own)
+        _, made = train(
+            replace(plan, seed=seed + _APART),
+            data_dir=data_dir,
+            sets=(own, own.subset([0])),
+            running_epsilon=False,
+            accounted=False,
+        )
+        model.load_state_dict(made.state_dict())
+
+    return trained
+
+
+def _defence(task: CellTask, plan: TrainingConfig, records: RecordSets) -> Defended:
     """The defence; what has to be fitted on the records is fitted on its first use, once."""
 
     @cache
@@ -91,7 +138,7 @@ def _defence(task: dict[str, Any], plan: TrainingConfig, records: RecordSets) ->
         fitted = channel()
         if fitted is None:
             return images
-        flat = images.flatten(0, -4).flatten(1).cpu().double().numpy()
+        flat = images.reshape(-1, fitted.dim).cpu().double().numpy()
         noisy = fitted.perturb(flat, np.random.default_rng(task["seed"]))
         return torch.as_tensor(np.asarray(noisy)).to(images).reshape(images.shape)
 
@@ -100,12 +147,14 @@ def _defence(task: dict[str, Any], plan: TrainingConfig, records: RecordSets) ->
         clipping=plan.clipping,
         max_grad_norm=plan.max_grad_norm,
         noisy_records=plan.channel is not None,
+        looks=plan.copies(len(records.training)),
+        fresh_noise=plan.defence.parameters().get("noise") == "per_step",
         seen=seen,
         fitted=channel,
     )
 
 
-def _account(defence: str, privacy: dict[str, Any] | None) -> Accounted:
+def _account(defence: str, privacy: Mapping[str, Any] | None) -> Accounted:
     found = rows.notions(defence, privacy)
 
     def bound(name: str) -> float | None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any, Protocol
+from typing import Protocol
+
+from recondite.studies.shapes import Event, Task
 
 __all__ = ["Engine", "OnEvent", "Task"]
 
-Task = dict[str, Any]
 # Called in the engine's own thread with the worker's number, the task and the event.
-OnEvent = Callable[[int, Task, dict[str, Any]], None]
+OnEvent = Callable[[int, Task, Event], None]
 
 
 class Engine(Protocol):

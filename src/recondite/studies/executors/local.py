@@ -17,9 +17,9 @@ import threading
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from recondite.studies.executors.base import OnEvent, Task
+from recondite.studies.executors.base import OnEvent
+from recondite.studies.shapes import Event, Task
 
 __all__ = ["LocalEngine"]
 
@@ -56,7 +56,7 @@ class LocalEngine:
 
     def __init__(self, workers: int | None = None) -> None:
         self.workers = workers or len(os.sched_getaffinity(0))
-        self._events: queue.Queue[tuple[_Worker, dict[str, Any] | None]] = queue.Queue()
+        self._events: queue.Queue[tuple[_Worker, Event | None]] = queue.Queue()
         self._running: dict[int, _Worker] = {}
 
     def run(self, tasks: Sequence[Task], on_event: OnEvent) -> None:
@@ -100,7 +100,7 @@ class LocalEngine:
             worker.process.wait()
         self._running.clear()
 
-    def _died(self, worker: _Worker, task: Task, tries: dict[int, int]) -> dict[str, Any] | None:
+    def _died(self, worker: _Worker, task: Task, tries: dict[int, int]) -> Event | None:
         """None for another try, or the error to report."""
         tries[id(task)] = tries.get(id(task), 1) + 1
         if tries[id(task)] <= _TRIES:

@@ -10,16 +10,19 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from recondite.studies.executors.base import OnEvent, Task
+from recondite.studies.executors.base import OnEvent
+from recondite.studies.shapes import Event, Task
 
 __all__ = ["RayEngine"]
 
+_TRIES = 3  # of a task whose node or process dies
 
-def stream(task: Task) -> Iterator[dict[str, Any]]:
+
+def stream(task: Task) -> Iterator[Event]:
     """Events of a task as they come: it runs in a thread, so that progress gets out meanwhile."""
     from recondite.studies.tasks import run_task
 
-    events: queue.Queue[dict[str, Any]] = queue.Queue()
+    events: queue.Queue[Event] = queue.Queue()
     threading.Thread(target=run_task, args=(task, events.put), daemon=True).start()
     while True:
         event = events.get()
@@ -61,27 +64,35 @@ class RayEngine:
         resources: dict[str, float] = self._ray.cluster_resources()
         cores = int(resources.get("CPU", 1))
         self.workers = max(1, min(workers or cores, cores))
-        self._remote = ray.remote(num_cpus=1, max_retries=1)(stream)
+        # Ray's own retries go on with a stream where it broke off, by the number of events: those
+        # of another try, whose progress comes at other moments, would be taken for others.
+        self._remote = ray.remote(num_cpus=1, max_retries=0)(stream)
 
     def run(self, tasks: Sequence[Task], on_event: OnEvent) -> None:
         """Runs all tasks; see :class:`~recondite.studies.executors.base.Engine`."""
-        waiting = deque(tasks)
+        waiting = deque((task, _TRIES) for task in tasks)
         free = deque(range(self.workers))
-        running: dict[Any, tuple[int, Task]] = {}
+        running: dict[Any, tuple[int, Task, int]] = {}
         try:
             while waiting or running:
                 while waiting and free:
-                    task = waiting.popleft()
+                    task, tries = waiting.popleft()
                     running[self._remote.options(num_returns="streaming").remote(task)] = (
                         free.popleft(),
                         task,
+                        tries - 1,
                     )
                 ready, _ = self._ray.wait(list(running), num_returns=1, timeout=1.0)
                 for generator in ready:
-                    number, task = running[generator]
+                    number, task, tries = running[generator]
                     event = self._next(generator)
-                    on_event(number, task, event)
-                    if event["type"] in ("done", "error"):
+                    if event["type"] == "lost" and tries:
+                        # A node or process died: rows that came are kept, and come again alike.
+                        waiting.append((task, tries))
+                    else:
+                        event = {**event, "type": "error"} if event["type"] == "lost" else event
+                        on_event(number, task, event)
+                    if event["type"] in ("done", "error", "lost"):
                         del running[generator]
                         free.append(number)
         finally:
@@ -93,12 +104,12 @@ class RayEngine:
         if self._started:
             self._ray.shutdown()
 
-    def _next(self, generator: Any) -> dict[str, Any]:
+    def _next(self, generator: Any) -> Event:
         try:
-            event: dict[str, Any] = self._ray.get(next(generator))
+            event: Event = self._ray.get(next(generator))
         except StopIteration:
-            return {"type": "error", "reason": "the task ended without a result"}
+            return {"type": "lost", "reason": "the task ended without a result"}
         except self._ray.exceptions.RayError as error:
             reason = str(error).strip().splitlines()[0]
-            return {"type": "error", "reason": f"{type(error).__name__}: {reason}"}
+            return {"type": "lost", "reason": f"{type(error).__name__}: {reason}"}
         return event

@@ -7,7 +7,8 @@ import os
 import queue
 import sys
 import threading
-from typing import Any
+
+from recondite.studies.shapes import Event, Task
 
 __all__ = ["main"]
 
@@ -17,10 +18,10 @@ def main() -> None:
     # Whatever a person's own code prints must not end up between the events.
     out = os.fdopen(os.dup(1), "w", encoding="utf-8", buffering=1)
     os.dup2(2, 1)
-    tasks: queue.Queue[dict[str, Any]] = queue.Queue()
+    tasks: queue.Queue[Task] = queue.Queue()
     threading.Thread(target=_read, args=(tasks,), daemon=True).start()
 
-    def emit(event: dict[str, Any]) -> None:
+    def emit(event: Event) -> None:
         try:
             out.write(json.dumps(event, ensure_ascii=False, allow_nan=False) + "\n")
             out.flush()
@@ -33,7 +34,7 @@ def main() -> None:
         run_task(tasks.get(), emit)
 
 
-def _read(tasks: queue.Queue[dict[str, Any]]) -> None:
+def _read(tasks: queue.Queue[Task]) -> None:
     for line in sys.stdin:
         tasks.put(json.loads(line))
     os._exit(0)
