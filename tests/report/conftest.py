@@ -25,3 +25,12 @@ def page(run_dir):
 @pytest.fixture(scope="session")
 def html(page):
     return page.read_text(encoding="utf-8")
+
+
+@pytest.fixture(scope="session")
+def modern(tmp_path_factory):
+    """A page of rows with games, threats and blind guesses."""
+    folder = tmp_path_factory.mktemp("modern") / "run"
+    rows = synthetic.modern_rows()
+    synthetic.pictures(folder, rows)
+    return report.build([synthetic.write(folder, rows)], folder / "r.html").read_text("utf-8")

@@ -1,6 +1,5 @@
 """From rows to numbers: points, intervals, improvements, correlations, claims, recommendations."""
 
-import copy
 import math
 
 import numpy as np
@@ -9,7 +8,6 @@ import synthetic
 from scipy import stats
 
 from recondite.notions import round_bound
-from recondite.report.answer import answer
 from recondite.report.claims import claims
 from recondite.report.correlation import predictions, spearman
 from recondite.report.download import csv_text
@@ -17,9 +15,7 @@ from recondite.report.improvement import with_improvements
 from recondite.report.payload import embed, payload_points, series_of
 from recondite.report.points import estimate, make_points
 from recondite.report.quantities import axis
-from recondite.report.recommend import Budget, eligible, front, recommend
 from recondite.report.rows import Run, number, read_runs
-from recondite.report.sentences import lead
 from recondite.report.views import audit_rows, finding
 from recondite.report.words import at_least, at_most, figure
 
@@ -125,6 +121,17 @@ def test_spearman_matches_scipy_with_ties_and_infinities():
     assert np.isnan(spearman(np.ones((1, 4)), np.arange(4.0)[None])[0])
 
 
+def test_values_that_print_alike_are_ties():
+    """Eleven bounds of 1.00 whose order is in the tenth digit order nothing."""
+    rows = synthetic.comparison_rows(seeds=1, attacks=("inverting-gradients",))
+    rows = [r for r in rows if r["defence"] in ("none", "clip", "gaussian", "vmf")]
+    for row in rows:
+        row["notions"]["rero_bound"] = 1.0 - 1e-9 * row["reconstruction"]["mse_mean"]
+    cells = {c.notion: c for c in predictions(make_points(runs_of(rows)))[0].cells}
+    assert cells["rero_bound"].rho is None
+    assert cells["epsilon"].rho > 0.9
+
+
 def test_every_notion_is_correlated_with_every_attack():
     table = predictions(make_points(runs_of(synthetic.comparison_rows(seeds=1))))
     assert {(row.attack, row.measure) for row in table} == {
@@ -147,22 +154,6 @@ def test_only_notions_that_every_setting_has_are_ranked():
     assert axis("epsilon").label not in said
     noisy = [point for point in points if point.notions["epsilon"] is not None]
     assert "all 12 settings" in finding(predictions(noisy))
-
-
-def test_a_bound_that_says_nothing_is_no_reason_to_use_a_defence():
-    points = make_points(runs_of(synthetic.comparison_rows(seeds=1)))
-    point = next(p for p in points if p.bounded and p.notions["epsilon"] is not None)
-    unproven = "Nothing is proven here. Of the defences tried, "
-    for success, word in ((0.11, "Use "), (0.5, "Use "), (0.51, unproven), (1.0, unproven)):
-        point.notions["rero_bound"] = success
-        assert lead(point)["accuracy"][0] == word
-    point.notions["rero_bound"] = None  # rows of 0.1.0 may have none
-    for epsilon, word in ((1.0, "Use "), (5.0, "Use "), (5.1, unproven), (None, unproven)):
-        point.notions["epsilon"] = epsilon
-        assert lead(point)["accuracy"][0] == word
-    assert "safest" not in lead(point)["accuracy"][1]
-    plain = next(p for p in points if p.defence == "none")
-    assert lead(plain)["quality"][0] == unproven
 
 
 def test_too_few_points_have_no_correlation():
@@ -192,7 +183,10 @@ def test_a_test_of_less_than_the_run_has_a_claim_of_its_own():
     assert (mine[False].claim, mine[False].lower) == (70.0, 3.3)
     (line,) = audit_rows(claims(points), points, runs_of(rows))
     assert (line["claim"], line["lower"], line["about"]) == ("70.0", "3.30", "1 release")
-    assert line["verdict"] == "holds"
+    assert line["verdict"] == "tested, too weak to tell"
+    row["claims"][-1]["lower"] = 35.0
+    points = make_points(runs_of(rows))
+    assert audit_rows(claims(points), points, runs_of(rows))[0]["verdict"] == "tested, strong"
     # 3.3 is above this run's own ε, and no proof against it: it was another release.
     assert own["claim"] < 3.3
 
@@ -210,64 +204,6 @@ def test_a_membership_attack_is_evidence_at_its_delta_or_a_smaller_one():
     assert any(claim.violated for claim in claims(make_points(runs_of(rows))))
 
 
-def test_the_recommendation_is_on_the_front_and_bounded():
-    _, data, _ = payload(synthetic.comparison_rows(seeds=2))
-    for limit in np.linspace(0.5, 1, 21):
-        budget = Budget("accuracy", limit)
-        chosen = recommend(data, budget)
-        allowed = [p for p in eligible(data, budget) if p["v"]["accuracy"][0] >= limit]
-        assert (chosen is None) == (not allowed)
-        if chosen:
-            assert chosen["bounded"]
-            assert chosen["v"]["ssim_worst"][0] == min(p["v"]["ssim_worst"][0] for p in allowed)
-    for limit in np.linspace(0, 1, 21):
-        budget = Budget("quality", limit)
-        chosen = recommend(data, budget)
-        allowed = [p for p in eligible(data, budget) if p["v"]["ssim_worst"][0] <= limit]
-        assert (chosen is None) == (not allowed)
-        if chosen:
-            assert chosen["v"]["accuracy"][0] == max(p["v"]["accuracy"][0] for p in allowed)
-
-
-def test_without_a_bound_only_if_the_reader_allows_it():
-    _, data, _ = payload(synthetic.comparison_rows(seeds=1))
-    best = max(p["v"]["accuracy"][0] for p in data)
-    assert recommend(data, Budget("accuracy", best)) is None
-    assert recommend(data, Budget("accuracy", best, allow_unbounded=True))["undefended"]
-
-
-def test_a_violated_defence_is_never_recommended():
-    rows = synthetic.comparison_rows(seeds=1)
-    _, data, _ = payload(rows)
-    budget = Budget("accuracy", 0.8, allow_unbounded=True)
-    before = recommend(data, budget)
-    broken = copy.deepcopy(rows)
-    for row in broken:
-        if row["label"] == before["label"]:
-            row["claims"] = [{"notion": "epsilon", "claim": 1.0, "lower": 2.0, "violated": True}]
-    _, after, _ = payload(broken)
-    assert recommend(after, budget)["label"] != before["label"]
-
-
-def test_of_equal_points_the_smaller_epsilon_is_on_the_front():
-    def point(index, epsilon):
-        return {"id": index, "v": {"accuracy": [0.9], "ssim_worst": [0.1], "epsilon": [epsilon]}}
-
-    assert [
-        p["id"] for p in front([point(0, "inf"), point(1, 3.0), point(2, 5.0)], "ssim_worst")
-    ] == [1]
-
-
-def test_the_first_answer_says_what_it_does_not_promise():
-    points, data, runs = payload(synthetic.comparison_rows(seeds=2))
-    found = answer(points, data, runs)
-    said = found["said"][found["chosen"]]
-    assert "undefended" in said["use"]
-    assert "does not promise" in said["promise"]
-    assert "one training run" in said["promise"]
-    assert set(found["front"]) <= set(found["said"])
-
-
 def test_bounds_are_never_rounded_in_their_own_favour():
     generator = np.random.default_rng(0)
     for value in np.exp(generator.uniform(-20, 20, 500)):
@@ -280,14 +216,6 @@ def test_bounds_are_never_rounded_in_their_own_favour():
     assert figure(None) == "–"
     assert figure(12345.6) == "12\u202f346"
     assert figure(3.2e-5) == "3.20 × 10⁻⁵"
-
-
-def test_the_front_shows_epsilon_rounded_up():
-    points, data, _ = payload(synthetic.comparison_rows(seeds=1))
-    points[0].notions["epsilon"] = 25.3149
-    first = payload_points(points[:1], set(), {(points[0].run, points[0].defence): 0})[0]
-    assert first["epsilon"] == "25.32"
-    assert data[0]["epsilon"] == "∞"
 
 
 def test_rows_speak_of_infinity_in_words():

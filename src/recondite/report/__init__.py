@@ -1,7 +1,7 @@
 """The report of a comparison: one HTML file, and its figures for papers.
 
 ``build`` writes the page, ``figures`` the static plots. Both are loaded on first use: they need the
-``compare`` extra (jinja2, plotly, pillow, matplotlib).
+``compare`` extra (jinja2, pillow, matplotlib).
 """
 
 from __future__ import annotations

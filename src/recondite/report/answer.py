@@ -1,87 +1,243 @@
-"""The answer as the page shows it: budgets to pick, and what is said of each point of a front."""
+"""The answer: one recommendation for an intruder and budgets, computed once, for every reader.
+
+The terminal, the gate of ``--require`` and the page read the same :class:`Answers`.
+"""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any
 
-from recondite.notions import figures
-from recondite.report.points import Point
-from recondite.report.quantities import JUDGES, axis, bound
-from recondite.report.recommend import Budget, eligible, front, recommend
+from recondite.notions.bounds import round_bound
+from recondite.report.claims import claims
+from recondite.report.improvement import with_improvements
+from recondite.report.ladder import VIEWS, Standing, View, standings
+from recondite.report.plain import plain_label, plain_of
+from recondite.report.points import Point, make_points
+from recondite.report.price import price
+from recondite.report.recommend import (
+    Candidate,
+    Requirements,
+    candidates,
+    choose,
+    eligible,
+    nearest,
+    without_accuracy,
+)
 from recondite.report.rows import Run, section
-from recondite.report.sentences import Context, lead, promise, use, why_not
-from recondite.report.words import figure, percent, score, span
+from recondite.report.sentences import cost, nothing, proof, risk, seen
+from recondite.report.words import at_most, chance, chance_at_most, figure, percent, span
 
-__all__ = ["answer", "contexts", "said", "setting"]
+__all__ = ["Answers", "setting"]
 
 SLACK = 0.05  # accuracy a reader is assumed to give up until they say otherwise
+COUNTS = (10, 100, 1000)  # candidates that a record is picked out of
 
 
-def answer(
-    points: Sequence[Point], data: list[dict[str, Any]], runs: Sequence[Run]
-) -> dict[str, Any]:
-    """Everything the first section needs; ``chosen`` is None where nothing can be recommended."""
-    judges = [key for key in JUDGES if any(key in point["v"] for point in data)]
-    same = len({setting(run) for run in runs}) == 1
-    scopes: list[int | None] = [run.index for run in runs]
-    if same or not scopes:
-        scopes = [None, *scopes] if len(runs) > 1 else [None]
-    budget = Budget("accuracy", 0.0, judges[0] if judges else JUDGES[0], scopes[0])
-    limit = _default_limit(data, budget)
-    budget = Budget("accuracy", limit, budget.judge, budget.run)
-    chosen = recommend(data, budget)
-    members = _members(data, judges, scopes)
-    return {
-        "budget": budget,
-        "chosen": chosen["id"] if chosen else None,
-        "said": {index: said(points[index], contexts(points, runs)) for index in members},
-        "front": [p["id"] for p in front(eligible(data, budget), budget.judge)] if judges else [],
-        "none": why_not(points),
-        "judges": [{"key": key, "label": axis(key).short} for key in judges],
-        "scopes": scopes,
-        "accuracy_range": _range(data, "accuracy"),
-        "quality_range": {key: _range(data, key) for key in judges},
-        "quality_limit": {key: _quality_limit(data, key) for key in judges},
-    }  # fmt: skip
+@dataclass(frozen=True)
+class Answers:
+    """Everything that can be answered about some runs."""
 
+    runs: tuple[Run, ...]
+    points: tuple[Point, ...]
+    contradicted: frozenset[int]
 
-def said(point: Point, by_run: dict[int, Context]) -> dict[str, Any]:
-    """What the page says of one point: two sentences and its figures."""
-    context = by_run[point.run]
-    accuracy = point.values.get("accuracy")
-    tiles = [
-        ("test accuracy", percent(point.mean("accuracy")),
-         span(accuracy.low, accuracy.high, share=True) if accuracy else ""),
-        ("best copy, SSIM", score(point.mean("ssim_worst")), "1 is a perfect copy"),
-        ("membership AUC", figure(point.mean("auc")), "0.5 is guessing"),
-        *_bounds(point),
-    ]  # fmt: skip
-    return {
-        "label": point.label,
-        "lead": lead(point),
-        "use": use(point, context),
-        "promise": promise(point, context),
-        "tiles": [
-            {"name": name, "value": value, "note": note}
-            for name, value, note in tiles
-            if value != "–"
-        ],
-    }
+    @classmethod
+    def of(cls, runs: Sequence[Run]) -> Answers:
+        """From the rows of runs."""
+        points = with_improvements(make_points(runs))
+        broken = frozenset(claim.point for claim in claims(points) if claim.violated)
+        return cls(tuple(runs), tuple(points), broken)
 
+    @cached_property
+    def standings(self) -> dict[View, list[Standing]]:
+        """Every point against every intruder, the curious server first."""
+        return standings(self.points, self.contradicted)
 
-def contexts(points: Sequence[Point], runs: Sequence[Run]) -> dict[int, Context]:
-    """What each run's sentences refer to."""
-    out = {}
-    for run in runs:
-        of_run = [point for point in points if point.run == run.index]
-        out[run.index] = Context(
-            undefended=next((point for point in of_run if point.defence == "none"), None),
-            attacks=len({attack for point in of_run for attack in point.attacks}),
-            models=sum(point.seeds for point in of_run),
+    @cached_property
+    def ranked(self) -> dict[View, list[Candidate]]:
+        """What may be recommended, by intruder."""
+        return {view: candidates(self.points, each) for view, each in self.standings.items()}
+
+    def view(self, threat: str | None = None, participation: str | None = None) -> View:
+        """The intruder that is asked for: else the study's own, else the curious server."""
+        study = section(self.runs[0].study, "study") if self.runs else {}
+        threat = threat or str(study.get("threat") or VIEWS[0][0])
+        view = threat, participation or str(study.get("participation") or VIEWS[0][1])
+        return view if view in VIEWS else VIEWS[0]
+
+    def undefended(self, run: int) -> Point | None:
+        """The undefended point of a run."""
+        mine = (point for point in self.points if point.run == run)
+        return next((point for point in mine if point.undefended), None)
+
+    @cached_property
+    def scopes(self) -> list[int | None]:
+        """Runs to choose from; all together (None) only where accuracies compare."""
+        same = len({setting(run) for run in self.runs}) == 1
+        each: list[int | None] = [run.index for run in self.runs]
+        if len(each) == 1:
+            return [None]
+        return [None, *each] if same else each
+
+    @cached_property
+    def default_accuracy(self) -> float:
+        """Within five points of the undefended model; 0 where there is none to compare with."""
+        scope = self.scopes[0]
+        plain = [
+            value
+            for run in self.runs
+            if scope in (None, run.index)
+            and (point := self.undefended(run.index)) is not None
+            and (value := point.mean("accuracy")) is not None
+        ]
+        return max(0.0, math.floor(200 * (max(plain) - SLACK)) / 200) if plain else 0.0
+
+    def lines(self, view: View) -> list[str]:
+        """The answer in three short lines, for the budgets that nobody named."""
+        limits = Requirements(accuracy=self.default_accuracy or None).limits()
+        chosen, meets = self.choice(view, limits)
+        stands = self.standings[view]
+        if chosen is None:
+            return [
+                f"Nothing tried is proven against threat {view[0]}, participation {view[1]}.",
+                _unproven(self.points, stands),
+                "Bounds are for one training run; choosing among runs costs extra.",
+            ]
+        point, stand = self.points[chosen.point], stands[chosen.point]
+        mine, base = point.mean("accuracy"), self.undefended(point.run)
+        plain = None if base is None else base.mean("accuracy")
+        kept = f"{percent(mine)} accuracy"
+        kept += "" if plain is None else f" ({percent(plain)} undefended)"
+        first = f"Use {point.label}: {kept}."
+        if not meets:
+            lost = 100 * (self.default_accuracy - (mine or 0.0))
+            first = (
+                f"Nothing tried protects at {percent(self.default_accuracy)}; give up {lost:.1f} "
+                f"points: {point.label}, {percent(mine)}."
+            )
+        bound = "" if stand.rero is None else (
+            f"No intruder picks you out of 10 in over {chance_at_most(stand.rero)} of cases; "
+        )  # fmt: skip
+        epsilon = "no ε" if stand.epsilon is None else f"ε ≤ {at_most(stand.epsilon)}"
+        return [first, f"{bound}{epsilon}.", f"{_seen(stand)} {self._told(view, chosen.point)}"]
+
+    def choice(self, view: View, limits: dict[str, float]) -> tuple[Candidate | None, bool]:
+        """The recommendation in the first scope, and whether it meets every limit.
+
+        Where none does, it is the most accurate one that keeps the limits of the proof.
+        """
+        runs = None if self.scopes[0] is None else {self.scopes[0]}
+        chosen = choose(self.ranked[view], limits, runs)
+        if chosen is not None:
+            return chosen, True
+        return choose(self.ranked[view], without_accuracy(limits), runs), False
+
+    def _told(self, view: View, point: int) -> str:
+        """What is left where participation is known, in a few words."""
+        if view[1] == "known":
+            return ""
+        known = self.standings[view[0], "known"][point]
+        bound = "nothing is proven" if known.rero is None else f"≤ {chance_at_most(known.rero)}"
+        return f"If participation is known: {bound}."
+
+    def _other(self, view: View, point: int) -> str:
+        """What becomes of it where the intruder knows more, or that this is not known."""
+        if point is None or view[1] == "known":
+            return (
+                "Bounds are for one training run; choosing among runs costs extra (see the report)."
+            )
+        known = self.standings.get((view[0], "known"))
+        if known is None or known[point].rero is None:
+            return (
+                "This rests on secret participation: for a server that knows who took part when, "
+                "nothing is proven here."
+            )
+        bound, picked = chance_at_most(known[point].rero or 1.0), known[point].identification
+        seen_so = "" if picked is None else f", and {chance(picked.rate)} was seen"
+        return (
+            "If they know in which steps your record took part, no intruder picks it out of 10 in "
+            f"more than {bound} of cases{seen_so}."
         )
-    return out
+
+    def gate(self, view: View, requirements: Requirements) -> tuple[bool, str]:
+        """Whether anything meets all requirements, and one line that says what, or what fails."""
+        limits, ranked = requirements.limits(), self.ranked[view]
+        chosen = choose(ranked, limits)
+        if chosen is not None:
+            return True, f"met by {self._named(chosen)}: {self._kept(chosen, limits)}"
+        near = nearest(ranked, limits)
+        if near is None:
+            return False, "not met: no defence here has a bound for this intruder that holds"
+        failing = {name: limits[name] for name in near.fails(limits)}
+        return False, f"not met: the nearest, {self._named(near)}, has {self._kept(near, failing)}"
+
+    def _named(self, one: Candidate) -> str:
+        run = "" if len(self.runs) == 1 else f" ({self.runs[one.run].name})"
+        return f"{self.points[one.point].label}{run}"
+
+    def _kept(self, one: Candidate, limits: dict[str, float]) -> str:
+        parts = []
+        for name, limit in limits.items():
+            value = one.values[name]
+            wanted = f"{'>=' if name == 'accuracy' else '<='}{limit:g} asked"
+            if value is None:
+                text = "not measured" if name == "identification" else "not proven"
+            else:
+                text = figure(value, 4) if name == "accuracy" else at_most(value, 4)
+            parts.append(f"{name} {text} ({wanted})")
+        return ", ".join(parts)
+
+    def said(self, view: View, one: Candidate) -> dict[str, Any]:
+        """What the page says of one candidate to somebody with this intruder."""
+        point, stand = self.points[one.point], self.standings[view][one.point]
+        # Where the game was played its own sentences say how far the strongest attack came.
+        shown = [proof(point, stand), *([] if stand.chances else [seen(stand)])]
+        base = self.undefended(point.run)
+        bare = None if base is None else self.standings[view][base.index]
+        known = None if view[1] == "known" else self.standings[view[0], "known"][one.point]
+        return {
+            "label": point.label,
+            "name": plain_label(point),
+            "plain": asdict(plain_of(point, stand, base, bare, known)),
+            "use": cost(point, base),
+            "promise": " ".join([*shown, self._other(view, point.index)]).strip(),
+            "tiles": [
+                {"name": name, "value": value, "note": note}
+                for name, value, note in _tiles(point, stand)
+                if value != "–"
+            ],
+            "risks": [risk(view, one, stand.bounds.get(one.candidates)) for one in stand.chances],
+        }
+
+    def nothing(self, view: View) -> str:
+        """What is said to this intruder's victim where no proof keeps the budgets."""
+        return nothing(self.points, self.standings[view], view)
+
+    def price(self, view: View, limits: dict[str, float]) -> list[str]:
+        """What the choice for these limits cost."""
+        inside = {
+            one.point
+            for one in eligible(self.points, self.standings[view])
+            if not one.fails(without_accuracy(limits))
+        }
+        return price(self.points, [point for point in self.points if point.index in inside])
+
+    def payload(self) -> dict[str, Any]:
+        """For the page: by intruder, the ranked list and what is said of each of its members."""
+        return {
+            " ".join(view): {
+                "ranked": [one.to_dict() for one in ranked],
+                "said": {one.point: self.said(view, one) for one in ranked},
+                "nothing": self.nothing(view),
+                "rero": {s.point: round_bound(s.rero, 6) for s in self.standings[view]
+                         if s.rero is not None and not s.contradicted},
+            }
+            for view, ranked in self.ranked.items()
+        }  # fmt: skip
 
 
 def setting(run: Run) -> tuple[str, str]:
@@ -93,53 +249,43 @@ def setting(run: Run) -> tuple[str, str]:
     )
 
 
-def _bounds(point: Point) -> list[tuple[str, str, str]]:
-    """A tile for each notion that has room in a short table."""
-    stated = {"delta": point.delta, "rero": {"prior": point.rero_prior}}
-    tiles = []
-    for key, (notion, one) in figures().items():
-        value = point.notions.get(key)
-        if not one.column or value is None:
-            continue
-        sign = "≤" if notion.direction == "upper" else "≥"
-        text = "no bound" if math.isinf(value) else f"{sign} {bound(key, value)}"
-        name = one.label.partition(",")[0].partition(" (")[0]
-        tiles.append((name, text, notion.remark(stated)))
-    return tiles
+def _seen(stand: Standing) -> str:
+    """How far the strongest attack came, in a few words."""
+    best, picked = stand.strongest, stand.identification
+    if best is None:
+        return "Not attacked."
+    if picked is not None:
+        ends = f"{chance(picked.low)[:-1]}–{chance(picked.high)[:-1]}"
+        return f"{picked.attack} reached {chance(picked.rate)} ({ends})."
+    if best.beats is None:
+        return "Whether attacks beat a guess was not measured."
+    return f"{best.attack} beat a guess." if best.beats else "No attack here beat a guess."
 
 
-def _members(
-    data: list[dict[str, Any]], judges: Sequence[str], scopes: Sequence[int | None]
-) -> list[int]:
-    """Every point that any choice of the reader can lead to."""
-    found = {
-        point["id"]
-        for judge in judges
-        for scope in scopes
-        for allow in (False, True)
-        for point in front(eligible(data, Budget("accuracy", 0.0, judge, scope, allow)), judge)
-    }
-    return sorted(found)
+def _unproven(points: Sequence[Point], stands: Sequence[Standing]) -> str:
+    """What attacks made of defences of which nothing is proven, in a few words."""
+    held = [one for one in stands if points[one.point].bounded and one.rung() == "resisted"]
+    if not held:
+        return "No defence is known to have resisted the attacks that were tried."
+    held.sort(key=lambda one: -(points[one.point].mean("accuracy") or 0.0))
+    more = f" and {len(held) - 2} more" if len(held) > 2 else ""
+    names = ", ".join(points[one.point].label for one in held[:2])
+    return f"Attacks here did not beat a guess at {names}{more}: no proof."
 
 
-def _default_limit(data: list[dict[str, Any]], budget: Budget) -> float:
-    """Within 5 points of the undefended model, or what the best bounded defence reaches."""
-    scoped = [p for p in data if budget.run is None or p["run"] == budget.run]
-    plain = [p["v"]["accuracy"][0] for p in scoped if p["undefended"] and "accuracy" in p["v"]]
-    bounded = [p["v"]["accuracy"][0] for p in eligible(data, budget)]
-    limits = [max(bounded)] if bounded else []
-    limits += [max(plain) - SLACK] if plain else []
-    return max(0.0, math.floor(200 * min(limits)) / 200) if limits else 0.0
-
-
-def _range(data: list[dict[str, Any]], key: str) -> tuple[float, float]:
-    """The slider's ends: all values, on a grid of half a hundredth."""
-    values = [p["v"][key][0] for p in data if key in p["v"]]
-    if not values:
-        return 0.0, 1.0
-    return math.floor(200 * min(values)) / 200, math.ceil(200 * max(values)) / 200
-
-
-def _quality_limit(data: list[dict[str, Any]], key: str) -> float:
-    low, high = _range(data, key)
-    return round(low + 0.25 * (high - low), 2)
+def _tiles(point: Point, stand: Standing) -> list[tuple[str, str, str]]:
+    """The figures of a candidate, each with what it is."""
+    picked = stand.identification
+    rero = "–" if stand.rero is None else f"≤ {chance_at_most(stand.rero)}"
+    epsilon = "–" if stand.epsilon is None else f"≤ {at_most(stand.epsilon)}"
+    auc, kept = point.values.get("auc"), point.values.get("accuracy")
+    return [
+        ("test accuracy", percent(point.mean("accuracy")),
+         "" if kept is None else span(kept.low, kept.high, share=True)),
+        ("rebuilt or picked out of 10", rero, "by anybody; a guess: 10%"),
+        ("ε", epsilon, "" if point.delta is None else f"at δ = {figure(point.delta, 2)}"),
+        ("picked out of 10 here", "–" if picked is None else chance(picked.rate),
+         "" if picked is None else f"95%: {chance(picked.low)}–{chance(picked.high)}"),
+        ("membership AUC", "–" if auc is None else figure(auc.mean),
+         "" if auc is None else f"{span(auc.low, auc.high)} 0.5 is guessing".strip()),
+    ]  # fmt: skip

@@ -87,6 +87,31 @@ def _of_row(point: Point, row: Row) -> list[Claim]:
         )  # fmt: skip
     if not any(claim.notion == "epsilon" for claim in out):
         out += _from_membership(point.index, row)
+    return out + _from_games(point.index, row)
+
+
+def _from_games(point: int, row: Row) -> list[Claim]:
+    """Identification games beside the bound of the same game.
+
+    Intervals of rows have 95%: twice their reach has about 99.99%, so that among many games none
+    is called a contradiction by chance.
+    """
+    out = []
+    for item in row.get("identification") or []:
+        rate, low, bound = (number(item.get(key)) for key in ("rate", "low", "bound"))
+        if rate is None or low is None or bound is None:
+            continue
+        lower = max(0.0, rate - 2.0 * (rate - low))
+        promised = number(section(row, "notions").get("rero_bound"))
+        own = (
+            (row.get("threat"), item.get("participation"), item.get("candidates"))
+            == ("training", "secret", 10)
+        ) and promised is not None and math.isclose(bound, promised, rel_tol=1e-6)  # fmt: skip
+        told = f"{row.get('threat') or 'training'}, participation {item.get('participation')}"
+        out.append(
+            Claim(point, "rero_bound", bound, lower, "identification", 0.9999,
+                  f"{told}: picked out of {item.get('candidates')}", lower > bound, own)
+        )  # fmt: skip
     return out
 
 

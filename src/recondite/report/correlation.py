@@ -57,7 +57,8 @@ class Predictions:
 def predictions(points: Sequence[Point]) -> list[Predictions]:
     """One row for each attack and measure that at least one point has.
 
-    Points whose notion is not defined are left out of its cell; infinite bounds rank last.
+    Points whose notion is not defined are left out of its cell; infinite bounds rank last, and
+    values that agree in the three digits that are printed are ties.
     """
     pairs = {
         (attack, measure): None
@@ -77,8 +78,12 @@ def predictions(points: Sequence[Point]) -> list[Predictions]:
 
 
 def _cell(points: Sequence[Point], attack: str, measure: str, notion: str) -> Correlation:
+    # Values that print alike are ties: an order in the tenth digit is none.
     pairs = [
-        (axis(notion).success * bound, axis(measure).success * point.attacks[attack][measure].mean)
+        (
+            axis(notion).success * _printed(bound),
+            axis(measure).success * _printed(point.attacks[attack][measure].mean),
+        )
         for point in points
         if attack in point.attacks
         and measure in point.attacks[attack]
@@ -92,6 +97,10 @@ def _cell(points: Sequence[Point], attack: str, measure: str, notion: str) -> Co
         return Correlation(notion, None, None, None, len(pairs))
     low, high = _bootstrap(x, y)
     return Correlation(notion, float(rho), low, high, len(pairs))
+
+
+def _printed(value: float) -> float:
+    return float(f"{value:.3g}")
 
 
 def spearman(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:

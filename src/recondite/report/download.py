@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from recondite.report.rows import Run
+from recondite.report.rows import Row, Run
 
 __all__ = ["compressed", "csv_text"]
 
@@ -36,8 +36,8 @@ def compressed(text: str) -> str:
     return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
 
 
-def _flatten(row: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    out: dict[str, Any] = {}
+def _flatten(row: Row, prefix: str = "") -> Row:
+    out: Row = {}
     for key, value in row.items():
         if key in _SKIPPED:
             continue

@@ -22,7 +22,7 @@ def with_improvements(points: Sequence[Point]) -> list[Point]:
     """
     baselines: dict[int, Point] = {}
     for point in points:
-        if point.defence == "none":
+        if point.undefended:
             baselines.setdefault(point.run, point)
     return [
         replace(point, values={**point.values, **_improvements(point, baselines[point.run])})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import hashlib
+import math
 from collections.abc import Sequence
 from dataclasses import asdict
 from importlib import resources
@@ -12,25 +13,33 @@ from typing import Any
 
 from recondite._files import write_atomically
 from recondite._version import __version__
+from recondite.records.display import display
 from recondite.report import views
-from recondite.report.answer import answer, setting
-from recondite.report.chart import marker, scatter
+from recondite.report.answer import Answers, setting
 from recondite.report.claims import claims
 from recondite.report.correlation import predictions
 from recondite.report.download import compressed, csv_text
 from recondite.report.gallery import gallery
-from recondite.report.improvement import with_improvements
+from recondite.report.intruders import intruders, victims
+from recondite.report.ladder import BUDGET, RUNGS
+from recondite.report.markers import marker
 from recondite.report.payload import available, embed, payload_points, series_of
-from recondite.report.points import make_points
-from recondite.report.provenance import assumptions, made, scope, simulated
-from recondite.report.quantities import axes, axis, notion_axes
+from recondite.report.person import people
+from recondite.report.plain import TERMS, plain_label, scope_plainly
+from recondite.report.provenance import made, per_defence, scope, simulated
+from recondite.report.quantities import JUDGES, axes, axis, notion_axes
+from recondite.report.recommend import Requirements
 from recondite.report.rounds import rounds
 from recondite.report.rows import Run, read_runs
 from recondite.report.words import figure, percent, score, several
 
 __all__ = ["build", "context"]
 
-SCRIPTS = ("page.js", "answer.js", "chart.js", "gallery.js")
+SCRIPTS = (
+    *("page.js", "roving.js", "terms.js", "scales.js", "card.js", "chart.js"),
+    *("ladder.js", "answer.js", "gallery.js", "view.js"),
+)
+OPEN = 6  # strips of the gallery that are not folded away
 
 
 def build(
@@ -68,20 +77,22 @@ def build(
 
 def context(runs: Sequence[Run], *, show_private: bool, title: str | None) -> dict[str, Any]:
     """Everything the template shows, as plain values."""
-    points = with_improvements(make_points(runs))
+    answers = Answers.of(runs)
+    points = answers.points
     tested = claims(points)
-    violated = {claim.point for claim in tested if claim.violated}
     index, series = series_of(points, runs)
-    data = payload_points(points, violated, index)
-    choice = answer(points, data, runs)
+    data = payload_points(points, answers.contradicted, index)
+    choice = _choice(answers)
     chosen = choice["chosen"]
+    first = [one.point for ranked in answers.ranked.values() for one in ranked]
+    persons = people(answers, [chosen, *first, None], show_private=show_private)
     strips, withheld = gallery(
-        points, runs, [*([chosen] if chosen is not None else []), *choice["said"]],
+        points, runs, [*([chosen] if chosen is not None else []), *first],
         show_private=show_private,
     )  # fmt: skip
     keys = available(data)
     planes = _planes(keys)
-    judged = choice["budget"].judge
+    judged = next((key for key in JUDGES if key in keys), keys[0] if keys else "")
     name, model = setting(runs[0])
     table = predictions(points)
     return {
@@ -93,14 +104,14 @@ def context(runs: Sequence[Run], *, show_private: bool, title: str | None) -> di
         "simulated": simulated(runs),
         "violations": views.violations(tested, points, runs),
         "answer": choice,
-        "strip": next((s for s in strips if s.point == chosen), None),
+        "intruders": intruders(answers),
+        "people": persons,
+        "terms": TERMS,
+        "rungs": RUNGS,
         "series": [{**s, "path": marker(s["shape"], 8, 8)} for s in series],
         "axes": [asdict(axis(key)) for key in keys],
-        "x_default": judged if judged in keys else keys[0] if keys else "",
-        "charts": {
-            "tradeoff": _chart(data, series, judged, "accuracy", choice["front"], keys),
-            **{name: _chart(data, series, x, y, (), keys) for name, (x, y) in planes.items()},
-        },
+        "x_default": judged,
+        "drawn": {"accuracy", judged} <= set(keys),
         "planes": planes,
         "results": views.result_rows(points, runs),
         "points": len(points),
@@ -108,9 +119,12 @@ def context(runs: Sequence[Run], *, show_private: bool, title: str | None) -> di
         "predictions": table,
         "finding": views.finding(table) if table else "",
         "strips": strips,
+        "open": OPEN,
         "labels": [point.label for point in points],
+        "plain_labels": [plain_label(point) for point in points],
         "run_of": [runs[point.run].name for point in points],
         "withheld": withheld,
+        "victims": victims(points),
         "claims": views.claim_rows(tested, points, runs),
         "audits": views.audit_rows(tested, points, runs),
         "tests": sum(claim.lower is not None for claim in tested),
@@ -119,21 +133,61 @@ def context(runs: Sequence[Run], *, show_private: bool, title: str | None) -> di
         "failures": views.failures(runs),
         "made": [made(run) for run in runs],
         "scope": scope(points),
-        "assumptions": assumptions(runs),
+        "scope_plainly": scope_plainly(
+            simulated=simulated(runs), unbounded=sum(not point.bounded for point in points)
+        ),
+        "per_defence": per_defence(points, runs),
         "payload": embed(
             {
                 "points": data,
-                "series": series,
+                "series": [{**s, "path": marker(s["shape"], 0, 0)} for s in series],
                 "axes": {q.key: asdict(q) for q in axes() if q.key in keys},
-                "said": choice["said"],
-                "none": choice["none"],
-                "qualityLimit": choice["quality_limit"],
-                "qualityRange": choice["quality_range"],
+                "answers": answers.payload(),
+                "budget": BUDGET,
                 "planes": planes,
+                "x": judged,
             }
         ),
         "csv": compressed(csv_text(runs)),
     }
+
+
+def _choice(answers: Answers) -> dict[str, Any]:
+    """The answer as the page opens: the curious server, and budgets that nobody named."""
+    view = answers.view()
+    limits = Requirements(accuracy=answers.default_accuracy or None).limits()
+    chosen, meets = answers.choice(view, limits)
+    accuracies = [
+        value for point in answers.points if (value := point.mean("accuracy")) is not None
+    ]
+    low, high = (min(accuracies), max(accuracies)) if accuracies else (0.0, 1.0)
+    lost = 0.0 if chosen is None else limits.get("accuracy", 0.0) - (chosen.values["accuracy"] or 0)
+    asked = percent(answers.default_accuracy)
+    return {
+        "eyebrow": _eyebrow(asked, meets=None if chosen is None else meets),
+        "chosen": None if chosen is None else chosen.point,
+        "said": None if chosen is None else answers.said(view, chosen),
+        "meets": meets,
+        "lost": f"{100 * lost:.1f}",
+        "accuracy": answers.default_accuracy,
+        "range": (math.floor(200 * low) / 200, math.ceil(200 * high) / 200),
+        "rero": BUDGET,
+        "nothing": answers.nothing(view),
+        "view": " ".join(view),
+        "scopes": answers.scopes,
+        "price": answers.price(view, limits),
+    }
+
+
+def _eyebrow(asked: str, *, meets: bool | None) -> tuple[str, str]:
+    """What the answer is for, in both voices; None where there is none."""
+    if meets is None:
+        return "No recommendation", "No recommendation"
+    if meets:
+        plain = f"Recommended, if the model must be right at least {asked} of the time"
+        return plain, f"For at least {asked} test accuracy"
+    plain = f"Nothing proven here is right {asked} of the time; what comes nearest"
+    return plain, f"Nothing tried protects at {asked} test accuracy"
 
 
 def _counts(runs: Sequence[Run], points: int) -> str:
@@ -150,20 +204,6 @@ def _planes(keys: Sequence[str]) -> dict[str, tuple[str, str]]:
     return {name: pair for name, pair in wanted.items() if set(pair) <= set(keys)}
 
 
-def _chart(
-    data: list[dict[str, Any]], series: list[dict[str, Any]], x: str, y: str,
-    front: Sequence[int], keys: Sequence[str],
-) -> str:  # fmt: skip
-    if not {x, y} <= set(keys):
-        return ""
-    count = sum(bool(p["v"].get(x) and p["v"].get(y)) for p in data)
-    name = (
-        f"Scatter plot of {axis(y).label} against {axis(x).label}, {several(count, 'point')}; "
-        "the numbers are in the table below."
-    )
-    return scatter(data, series, x, y, front=set(front), name=name)
-
-
 def _render(values: dict[str, Any]) -> str:
     try:
         from jinja2 import Environment, StrictUndefined
@@ -172,7 +212,7 @@ def _render(values: dict[str, Any]) -> str:
         raise ValueError(
             "the report needs jinja2: install it with pip install 'recondite[compare]'"
         ) from None
-    plotly = _plotly()
+    style = _asset("style.css")
     script = "(() => {\n'use strict';\n" + "\n".join(map(_asset, SCRIPTS)) + "\n})();"
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -180,39 +220,28 @@ def _render(values: dict[str, Any]) -> str:
     environment.filters.update(figure=figure, percent=percent, score=score)
     # Only what this package wrote itself is exempt from escaping.
     trusted = {
-        "style": Markup(_asset("style.css")),
+        "style": Markup(style),
         "script": Markup(script),
         "payload": Markup(values["payload"]),
-        "charts": {name: Markup(svg) for name, svg in values["charts"].items()},
-        "plotly": Markup(compressed(plotly)),
-        "policy": _policy(script, plotly),
+        "show": lambda media, content, name: Markup(display(media, content, name)),
+        "policy": _policy(script, style),
     }  # fmt: skip
     return environment.from_string(_asset("template.html")).render({**values, **trusted})
 
 
-def _policy(*scripts: str) -> str:
-    """No network at all, and no script but these, by their hashes."""
-    hashes = " ".join(
-        f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
-        for text in scripts
-    )
+def _policy(script: str, style: str) -> str:
+    """No network at all, no script and no style but these, by their hashes, no text as HTML."""
     return (
-        "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data: blob:; "
-        f"style-src 'unsafe-inline'; script-src {hashes}"
+        "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; "
+        f"style-src {_hash(style)}; script-src {_hash(script)}; "
+        "require-trusted-types-for 'script'; trusted-types 'none'"
     )
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
 
 
 def _asset(name: str) -> str:
     text = resources.files("recondite.report").joinpath("assets", name).read_text(encoding="utf-8")
     return text.replace("\r\n", "\n")
-
-
-def _plotly() -> str:
-    try:
-        from plotly.offline import get_plotlyjs
-    except ImportError:
-        raise ValueError(
-            "the report needs plotly: install it with pip install 'recondite[compare]'"
-        ) from None
-    source: str = get_plotlyjs()
-    return source

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 from recondite.notions.bounds import Direction, round_bound
+from recondite.report.plain import plain_label, plain_name
 from recondite.report.points import Estimate, Point
 from recondite.report.quantities import axes, defence_name, notion_axes
 from recondite.report.rows import Run
-from recondite.report.words import at_most
 
 __all__ = ["available", "embed", "payload_points", "series_of"]
 
@@ -19,23 +19,18 @@ DIGITS = 6
 
 
 def payload_points(
-    points: Sequence[Point], violated: set[int], series: dict[tuple[int, str], int]
+    points: Sequence[Point], violated: Collection[int], series: dict[tuple[int, str], int]
 ) -> list[dict[str, Any]]:
-    """Points as plain data: ``v`` maps a quantity to [mean, low, high], [bound] or ["inf"].
-
-    ``epsilon`` is the bound in words, so that it is rounded in one place.
-    """
+    """Points as plain data: ``v`` maps a quantity to [mean, low, high], [bound] or ["inf"]."""
     return [
         {
             "id": point.index,
             "run": point.run,
             "series": series[point.run, point.defence],
             "label": point.label,
-            "bounded": point.bounded,
+            "plain": plain_label(point),
             "violated": point.index in violated,
-            "undefended": point.defence == "none",
             "seeds": point.seeds,
-            "epsilon": at_most(point.notions["epsilon"], 4),
             "v": _values(point),
         }
         for point in points
@@ -54,11 +49,12 @@ def series_of(
         if key in index:
             continue
         index[key] = len(series)
-        name = defence_name(point.defence)
+        name, plain = defence_name(point.defence), plain_name(point.defence, point.label)
         place = defences.index(point.defence)
         series.append(
             {
                 "name": name if len(runs) == 1 else f"{name} · {runs[point.run].name}",
+                "plain": plain if len(runs) == 1 else f"{plain} · {runs[point.run].name}",
                 "hue": place % 8,
                 "shape": place % 10,
                 "run": point.run,

@@ -6,10 +6,12 @@ import json
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from scipy.special import stdtrit
 
+from recondite.defences import defences
 from recondite.notions import figures
 from recondite.report.quantities import defence_name, notion_axes, promises, worst
 from recondite.report.rows import Row, Run, number, section
@@ -21,7 +23,8 @@ __all__ = ["Estimate", "Point", "Values", "estimate", "make_points"]
 class Estimate:
     """A mean over seeds with its 95% interval (Student's t), where there are several seeds.
 
-    One seed has no interval, unless its row carries one (the AUC does).
+    One seed's interval is over what was measured with it: the test records of an accuracy
+    (Wilson's), the victims of a reconstruction (Student's t), the row's own of an AUC or a gain.
     """
 
     mean: float
@@ -80,6 +83,12 @@ class Point:
         return found.mean if found else None
 
     @property
+    def undefended(self) -> bool:
+        """Whether its defence does nothing; one that is not installed here is taken to act."""
+        known = defences(unproven=True).get(self.defence)
+        return known is not None and not known.acts
+
+    @property
     def bounded(self) -> bool:
         """Whether any notion of the whole run bounds what leaks. Near 1, a ReRo bound does not."""
         whole = [key for key, (_, figure) in figures().items() if figure.run]
@@ -136,7 +145,7 @@ def _point(index: int, run: int, rows: list[Row]) -> Point:
         _by_seed(latest, lambda row: number(section(row, "utility").get("test_accuracy")))
     )
     if accuracy:
-        values["accuracy"] = accuracy
+        values["accuracy"] = accuracy if accuracy.seeds > 1 else _wilson(accuracy, latest[0])
     notions = {quantity.key: _bound(latest, quantity.key) for quantity in notion_axes()}
     first = section(latest[0], "notions")
     return Point(
@@ -184,7 +193,7 @@ def _by_attack(rows: list[Row]) -> dict[str, Values]:
     """What each attack got at its strongest settings; only seeds of one setting are averaged."""
     attacks: dict[str, dict[str, list[Row]]] = {}
     for row in rows:
-        if row.get("reconstruction") or row.get("membership"):
+        if row.get("reconstruction") or row.get("membership") or row.get("identification"):
             settings = json.dumps(row.get("attack_options"), sort_keys=True)
             same = attacks.setdefault(str(row.get("attack") or "attack"), {})
             same.setdefault(settings, []).append(row)
@@ -216,20 +225,80 @@ def _measures(attack: str, rows: list[Row]) -> Values:
         "psnr": estimate(part("reconstruction", "psnr_mean"), attack),
         "ssim_worst": Estimate(max(worst), seeds=len(worst), attack=attack) if worst else None,
         "auc": estimate(part("membership", "auc"), attack),
+        "identification": _picked(rows, attack),
+        "gain": estimate(_by_seed(rows, partial(_gained, end="value")), attack),
     }
-    auc = out["auc"]
-    if auc and auc.seeds == 1:
-        low = part("membership", "auc_low")
-        high = part("membership", "auc_high")
-        if low and high:
-            out["auc"] = Estimate(auc.mean, low[0], high[0], 1, attack)
+    ends = {
+        "auc": (part("membership", "auc_low"), part("membership", "auc_high")),
+        "gain": tuple(_by_seed(rows, partial(_gained, end=end)) for end in ("low", "high")),
+    }
+    for key, (low, high) in ends.items():
+        found = out[key]
+        if found and found.seeds == 1 and low and high:
+            out[key] = Estimate(found.mean, low[0], high[0], 1, attack)
+    for key in ("mse", "ssim", "psnr"):
+        found = out[key]
+        # The mean alone has this interval, and only where each victim has its own release.
+        of = section(rows[0], "reconstruction")
+        listed = of.get(key)
+        if found and found.seeds == 1 and isinstance(listed, list) and of.get("batch_size") == 1:
+            among = estimate([v for v in map(number, listed) if v is not None], attack)
+            if among and math.isclose(among.mean, found.mean, rel_tol=1e-3, abs_tol=1e-6):
+                out[key] = Estimate(found.mean, among.low, among.high, 1, attack)
     return {key: value for key, value in out.items() if value is not None}
+
+
+def _gained(row: Row, end: str) -> float | None:
+    """Of the blind guess's error: by MSE, or by the metric that ranks records of another kind."""
+    found = section(row, "reconstruction")
+    key = "mse" if "mse" in found else str(found.get("exposure"))
+    gain = number(section(section(found, "gain"), key).get(end))
+    blind = number(section(found, "blind").get(f"{key}_mean"))
+    if key == "mse" or gain is None or blind is None or blind >= 1:
+        return gain
+    return gain / (1.0 - blind)  # a share right: what was wrong of the guess and is right now
+
+
+def _wilson(found: Estimate, row: Row) -> Estimate:
+    """The interval of one model's accuracy over its test records; none where they are unknown."""
+    count = number(section(row, "data").get("test_records"))
+    if not count:
+        return found
+    z = 1.959964
+    centre = (found.mean + z * z / (2 * count)) / (1 + z * z / count)
+    half = (
+        z
+        / (1 + z * z / count)
+        * math.sqrt(found.mean * (1 - found.mean) / count + z * z / (4 * count * count))
+    )
+    return Estimate(found.mean, centre - half, centre + half, 1, found.attack)
+
+
+def _picked(rows: list[Row], attack: str) -> Estimate | None:
+    """How often the record was picked out of ten by whoever saw the whole training."""
+
+    def get(row: Row, key: str) -> float | None:
+        if row.get("threat") != "training":
+            return None
+        for item in row.get("identification") or []:
+            if item.get("candidates") == 10 and item.get("participation") == "secret":
+                return number(item.get(key))
+        return None
+
+    found = estimate(_by_seed(rows, lambda row: get(row, "rate")), attack)
+    if found is None or found.seeds > 1:
+        return found
+    low = _by_seed(rows, lambda row: get(row, "low"))
+    high = _by_seed(rows, lambda row: get(row, "high"))
+    return Estimate(found.mean, low[0], high[0], 1, attack) if low and high else found
 
 
 def _strongest(found: Iterable[Values]) -> Values:
     """Each quantity by whoever got furthest in it: the reader fears the best of them."""
     measured, out = list(found), Values()
-    for key, sign in (("mse", -1), ("psnr", 1), ("ssim", 1), ("ssim_worst", 1), ("auc", 1)):
+    signs = {"mse": -1}  # every other measure grows with what the attacker got
+    for key in ("mse", "psnr", "ssim", "ssim_worst", "auc", "identification", "gain"):
+        sign = signs.get(key, 1)
         each = [values[key] for values in measured if key in values]
         if each:
             out[key] = max(each, key=lambda item: sign * item.mean)

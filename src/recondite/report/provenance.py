@@ -8,18 +8,20 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from recondite._version import __version__
+from recondite.report.plain import explained, plain_name
 from recondite.report.points import Point
+from recondite.report.quantities import defence_name
 from recondite.report.rows import Row, Run, number, section
 from recondite.report.words import figure, several
 
-__all__ = ["assumptions", "made", "scope", "simulated"]
+__all__ = ["made", "per_defence", "scope", "simulated"]
 
 _HIDDEN = {"keys"}  # long lists of hashes that tell a reader nothing
 _LONGEST = 60_000
 _SOFTWARE = ("recondite", "python", "torch")
 
 
-def made(run: Run) -> dict[str, Any]:
+def made(run: Run) -> Row:
     """The facts of one run, as pairs of a name and text, and its study as JSON."""
     first = run.rows[0]
     data, model = section(first, "data"), section(first, "model")
@@ -30,7 +32,7 @@ def made(run: Run) -> dict[str, Any]:
         "Study": run.name,
         "Data": _data(data),
         "Model": _model(model),
-        "Training": _training(section(first, "training")),
+        "Training, alike for all": _flat(_shared(run)),
         "Seeds": _seeds(run.rows),
         "Attacks": ", ".join(sorted({str(r.get("attack")) for r in run.rows if r.get("attack")})),
         "Rows": f"{several(len(run.done), 'result')}, {several(len(run.failed), 'failure')}",
@@ -50,15 +52,48 @@ def made(run: Run) -> dict[str, Any]:
     }
 
 
-def assumptions(runs: Sequence[Run]) -> list[str]:
-    """What the bounds rest on, each once."""
-    found = (
-        line
-        for run in runs
-        for row in run.done
-        for line in section(row, "privacy").get("assumptions") or []
-    )
-    return list(dict.fromkeys(str(line) for line in found))[:30]
+def per_defence(points: Sequence[Point], runs: Sequence[Run]) -> list[Row]:
+    """How each defence was trained where they differ, what it compares, what its bounds rest on.
+
+    Settings of one defence that say the same share a line.
+    """
+    lines: dict[tuple[int, str, str, tuple[str, ...]], list[Point]] = {}
+    shared = {run.index: _shared(run) for run in runs}
+    for point in points:
+        row = point.rows[-1]
+        trained = _settings(row)
+        own = {k: v for k, v in trained.items() if k not in shared[point.run]}
+        rests = tuple(str(one) for one in section(row, "privacy").get("assumptions") or [])
+        lines.setdefault((point.run, point.defence, _flat(own), rests), []).append(point)
+    return [
+        {
+            "run": runs[run].name,
+            "defence": defence_name(defence),
+            "plain": plain_name(defence, same[0].label),
+            "about": explained(same[0]),
+            "labels": ", ".join([*(point.label for point in same[:12]), *["…"][: len(same) > 12]]),
+            "training": training or "as for all",
+            "relation": same[0].neighbouring or "none: no bound compares data sets",
+            "protects": same[0].subject,
+            "assumptions": list(rests),
+        }
+        for (run, defence, training, rests), same in lines.items()
+    ]  # fmt: skip
+
+
+def _settings(row: Row) -> Row:
+    return {
+        key: value
+        for key, value in section(row, "training").items()
+        if key != "seconds" and not isinstance(value, list)
+    }
+
+
+def _shared(run: Run) -> Row:
+    """Settings that every training of a run has alike."""
+    every = [_settings(row) for row in run.done if section(row, "training")]
+    first = every[0] if every else {}
+    return {k: v for k, v in first.items() if all(one.get(k) == v for one in every)}
 
 
 def simulated(runs: Sequence[Run]) -> bool:
@@ -93,7 +128,7 @@ def scope(points: Sequence[Point]) -> list[str]:
     return lines
 
 
-def _data(data: dict[str, Any]) -> str:
+def _data(data: Row) -> str:
     parts = [str(data.get("name") or "")]
     records, test = number(data.get("records")), number(data.get("test_records"))
     if records:
@@ -107,15 +142,10 @@ def _data(data: dict[str, Any]) -> str:
     return ", ".join(part for part in parts if part)
 
 
-def _model(model: dict[str, Any]) -> str:
+def _model(model: Row) -> str:
     count = number(model.get("parameters"))
     size = f", {several(int(count), 'parameter')}" if count else ""
     return f"{model.get('name') or ''}{size}"
-
-
-def _training(training: dict[str, Any]) -> str:
-    shown = {k: v for k, v in training.items() if k != "seconds" and not isinstance(v, list)}
-    return _flat(shown)
 
 
 def _seeds(rows: Sequence[Row]) -> str:

@@ -38,6 +38,9 @@ class Axis:
       log: Whether it spans orders of magnitude.
       success: +1 where larger means that the attacker got more, -1 the reverse, 0 for neither.
       about: One sentence for the reader.
+      unit: Of its numbers, for the heads of tables; "" for a pure number.
+      plain: Its name for whoever does not know the field.
+      share: Whether it is a share, shown in percent.
     """
 
     key: str
@@ -47,35 +50,53 @@ class Axis:
     log: bool
     success: int
     about: str
+    unit: str = ""
+    plain: str = ""
+    share: bool = False
 
 
 MEASURES = (
     Axis("accuracy", "test accuracy", "accuracy", "utility", False, 0,
-         "Share of test records the model gets right."),
+         "Share of test records the model gets right.", "%",
+         "how often the model is right", True),
     Axis("mse", "MSE of the reconstruction, mean image", "MSE", "attack", True, -1,
-         "Mean squared error per pixel of what the strongest attack rebuilt. Larger is safer."),
+         "Mean squared error per pixel of what the strongest attack rebuilt. Larger is safer.",
+         "pixel²", "how far off what was rebuilt is"),
     Axis("ssim", "SSIM of the reconstruction, mean image", "SSIM, mean image", "attack", False, 1,
-         "Structural similarity of what the strongest attack rebuilt. 1 is a perfect copy."),
+         "Structural similarity of what the strongest attack rebuilt. 1 is a perfect copy.",
+         "1 is a copy", "likeness of what was rebuilt, average person"),
     Axis("ssim_worst", "SSIM of the reconstruction, worst image", "SSIM, worst image", "attack",
          False, 1,
-         "The image an attack rebuilt best: the person most at risk."),
+         "The image an attack rebuilt best: the person most at risk.", "1 is a copy",
+         "likeness of what was rebuilt, person most at risk"),
     Axis("auc", "AUC of the membership attack", "AUC", "attack", False, 1,
-         "How well the strongest membership attack tells members from others. 0.5 is guessing."),
+         "How well the strongest membership attack tells members from others. 0.5 is guessing.",
+         "0.5 is guessing", "how well it shows who took part (0.5: not at all)"),
+    Axis("identification", "picked out of 10 candidates, over the training", "picked of 10",
+         "attack", False, 1,
+         "How often an intruder who sees the whole training picks the record out of 10.", "%",
+         "how often a record is picked out of 10", True),
+    Axis("gain", "share of the blind guess’s error removed", "gain over a guess", "attack", False,
+         1, "What the strongest attack adds to a guess that sees no release. 0 is guessing.", "%",
+         "how much better than a guess", True),
     Axis("gdc", "general defence capability (GDC)", "GDC", "attack", False, -1,
-         "Mean of both improvements over no defence (Tan et al. 2024). Larger is safer."),
+         "Mean of both improvements over no defence (Tan et al. 2024). Larger is safer.",
+         "1 is best"),
 )  # fmt: skip
 
 IMPROVEMENTS = (
     Axis("imp_dra", "IMP against reconstruction", "IMP, reconstruction", "attack", False,
-         -1, "1 − MSE without a defence over MSE with it (Tan et al. 2024). Larger is safer."),
+         -1, "1 − MSE without a defence over MSE with it (Tan et al. 2024). Larger is safer.",
+         "1 is best"),
     Axis("imp_mia", "IMP against membership", "IMP, membership", "attack", False,
-         -1, "1 − AUC with a defence over AUC without it (Tan et al. 2024). Larger is safer."),
+         -1, "1 − AUC with a defence over AUC without it (Tan et al. 2024). Larger is safer.",
+         "1 is best"),
 )  # fmt: skip
 
 _MEASURED = {quantity.key: quantity for quantity in (*MEASURES, *IMPROVEMENTS)}
 
-# What a recommendation may minimise, best first: the person most at risk before the mean.
-JUDGES = ("ssim_worst", "ssim", "auc")
+# What the chart shows first, where it is there: a chance with a proof before a likeness.
+JUDGES = ("identification", "gain", "ssim_worst", "ssim", "auc")
 
 _ATTACKS = {
     "dlg": "DLG",
@@ -85,14 +106,20 @@ _ATTACKS = {
     "analytic": "Analytic",
     "mean-image": "Mean image",
     "multi-step": "Multi-step inversion",
-    "adaptive": "Adaptive inversion",
+    "crafted-weights": "Crafted weights (active server)",
+    "strongest": "Portfolio",
+    "importance-weights": "Importance weights",
+    "gauss-newton": "Gauss–Newton",
+    "adaptive": "Gauss–Newton (as adaptive)",
     "model-inversion": "Model inversion",
     "looking": "Looking at the released record",
+    "channel-posterior": "Posterior behind a channel",
     "membership-threshold": "Membership: loss threshold",
     "membership-reference": "Membership: reference model",
     "membership-lira": "Membership: LiRA",
     "membership-rmia": "Membership: RMIA",
     "membership-white-box": "Membership: white box",
+    "identification": "Identification",
 }
 
 
@@ -107,6 +134,8 @@ def notion_axes() -> tuple[Axis, ...]:
             one.log,
             1 if notion.direction == "upper" else -1,
             one.about,
+            notion.unit,
+            notion.promise,
         )
         for key, (notion, one) in figures().items()
         if one.axis

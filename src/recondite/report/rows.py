@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from recondite.studies import store
+from recondite.studies.shapes import Row
 
 __all__ = ["Row", "Run", "number", "read_runs", "section"]
-
-Row = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,7 @@ class Run:
     name: str
     directory: Path
     rows: tuple[Row, ...]
-    study: dict[str, Any] = field(default_factory=dict)
+    study: Row = field(default_factory=dict)
 
     @property
     def done(self) -> list[Row]:
@@ -53,7 +52,7 @@ def number(value: Any) -> float | None:
     return float(value)
 
 
-def section(row: Row, name: str) -> dict[str, Any]:
+def section(row: Row, name: str) -> Row:
     """A part of a row, empty where it is null."""
     part = row.get(name)
     return part if isinstance(part, dict) else {}
@@ -80,7 +79,7 @@ def read_runs(directories: Sequence[str | Path] | str | Path) -> list[Run]:
     ]
 
 
-def _read(directory: Path) -> tuple[tuple[Row, ...], dict[str, Any]]:
+def _read(directory: Path) -> tuple[tuple[Row, ...], Row]:
     try:
         rows = store.load(directory)
     except ValueError as error:
@@ -90,9 +89,7 @@ def _read(directory: Path) -> tuple[tuple[Row, ...], dict[str, Any]]:
     return tuple(rows), store.read_study(directory)
 
 
-def _names(
-    paths: list[Path], studies: list[dict[str, Any]], rows: list[tuple[Row, ...]]
-) -> list[str]:
+def _names(paths: list[Path], studies: list[Row], rows: list[tuple[Row, ...]]) -> list[str]:
     """Study names; the directory's name where two runs share one; a number where even that."""
     names = [
         str(of_run[0].get("study") or study.get("name") or path.resolve().name)

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import base64
 import io
 import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from recondite.report.answer import answer
-from recondite.report.claims import claims
-from recondite.report.gallery import Strip, gallery
-from recondite.report.improvement import with_improvements
+from recondite.report.answer import Answers
+from recondite.report.gallery import IMAGES, Strip, gallery
 from recondite.report.payload import available, payload_points, series_of
-from recondite.report.points import make_points
 from recondite.report.quantities import JUDGES, axis, notion_axes
 from recondite.report.rows import read_runs
 
@@ -58,11 +54,11 @@ def figures(
     unknown = [name for name in formats if name not in FORMATS]
     if unknown or not formats:
         raise ValueError(f"formats: {unknown or 'none given'}; use {', '.join(FORMATS)}")
-    points = with_improvements(make_points(runs))
-    violated = {claim.point for claim in claims(points) if claim.violated}
+    answers = Answers.of(runs)
+    points = answers.points
     index, series = series_of(points, runs)
-    data = payload_points(points, violated, index)
-    front = set(answer(points, data, runs)["front"])
+    data = payload_points(points, answers.contradicted, index)
+    front = {one.point for one in answers.standings[answers.view()] if one.rung() == "proven"}
     target = Path(directory)
     target.mkdir(parents=True, exist_ok=True)
     written: list[Path] = []
@@ -86,6 +82,7 @@ def figures(
         for x, y in _pairs(available(data)):
             save(_scatter(plt, data, series, x, y, front), f"{y}-against-{x}")
         strips, _ = gallery(points, runs, (), show_private=False)
+        strips = [strip for strip in strips if strip.media == IMAGES]
         if strips:
             save(_sheet(plt, strips[:ROWS], [point.label for point in points]), "gallery")
     return written
@@ -212,9 +209,9 @@ def _sheet(plt: Any, strips: Sequence[Strip], labels: Sequence[str]) -> Any:
     return figure
 
 
-def _decode(address: str) -> Any:
+def _decode(content: bytes) -> Any:
     import numpy as np
     from PIL import Image
 
-    picture = Image.open(io.BytesIO(base64.b64decode(address.split(",", 1)[1])))
+    picture = Image.open(io.BytesIO(content))
     return np.asarray(picture.convert("RGB"))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
 from recondite.report.claims import Claim
 from recondite.report.correlation import Predictions
+from recondite.report.plain import plain_label
 from recondite.report.points import Point
 from recondite.report.quantities import attack_name, axis, bound, notion_axes, notion_of, promises
 from recondite.report.rows import Run
@@ -22,6 +24,7 @@ __all__ = [
     "violations",
 ]
 
+STRONG = 0.5  # a test that shows this share of a claim would have shown a wrong one
 MOST = 400  # rows of a table in the page; the CSV has all
 
 
@@ -31,9 +34,9 @@ def result_rows(points: Sequence[Point], runs: Sequence[Run]) -> list[dict[str, 
         {
             "id": point.index,
             "label": point.label,
+            "plain": plain_label(point),
             "run": runs[point.run].name,
             "seeds": point.seeds,
-            "bounded": point.bounded,
             "measured": [_measured(point, key) for key in _MEASURED],
             "notions": [
                 {"value": bound(q.key, point.notions[q.key]), "why": _why(point, q.key)}
@@ -44,7 +47,7 @@ def result_rows(points: Sequence[Point], runs: Sequence[Run]) -> list[dict[str, 
     ]
 
 
-_MEASURED = ("accuracy", "mse", "ssim", "ssim_worst", "auc", "gdc")
+_MEASURED = ("accuracy", "mse", "ssim", "ssim_worst", "auc", "identification", "gain", "gdc")
 
 
 def _measured(point: Point, key: str) -> dict[str, str]:
@@ -99,11 +102,14 @@ def claim_rows(
     rows = []
     for index, found in by_point.items():
         epsilon = found.get("epsilon")
+        tested = [*found.values(), *(c for c in smaller.get(index, []) if c.violated)]
         rows.append(
             {
                 "label": points[index].label,
                 "run": runs[points[index].run].name,
-                "verdict": _verdict([*found.values(), *smaller.get(index, [])]),
+                "verdict": _verdict(tested),
+                "power": _power(tested),
+                "plain": plain_label(points[index]),
                 "claim": at_most(epsilon.claim) if epsilon else "–",
                 "lower": at_least(epsilon.lower) if epsilon else "–",
                 "how": _by(epsilon) if epsilon else "",
@@ -122,6 +128,8 @@ def audit_rows(
             "label": points[claim.point].label,
             "run": runs[points[claim.point].run].name,
             "verdict": _verdict([claim]),
+            "power": _power([claim]),
+            "plain": plain_label(points[claim.point]),
             "notion": _notion(claim.notion, "short"),
             "claim": bound(claim.notion, claim.claim),
             "lower": at_least(claim.lower),
@@ -148,12 +156,33 @@ def _other(claim: Claim | None) -> dict[str, str]:
 
 
 def _verdict(found: Iterable[Claim]) -> str:
+    """A test that could not have contradicted a claim is no pass: it says nothing."""
     found = list(found)
     if any(claim.violated for claim in found):
-        return "violated"
-    if not any(promises(claim.notion, claim.claim) for claim in found):
+        return "contradicted"
+    promised = [claim for claim in found if promises(claim.notion, claim.claim)]
+    if not promised:
         return "no bound"
-    return "holds" if any(claim.lower is not None for claim in found) else "not tested"
+    tested = [claim for claim in promised if claim.lower is not None]
+    if any((claim.lower or 0.0) >= STRONG * claim.claim for claim in tested):
+        return "tested, strong"
+    return "tested, too weak to tell" if tested else "not tested"
+
+
+def _power(found: Iterable[Claim]) -> str:
+    """How much of a claim its strongest test showed: what it could have caught, in words."""
+    shares = [
+        (claim.lower or 0.0) / claim.claim
+        for claim in found
+        if claim.lower is not None
+        and not claim.violated
+        and 0 < claim.claim < math.inf
+        and promises(claim.notion, claim.claim)
+    ]
+    if not shares:
+        return ""
+    share = math.floor(100 * min(1.0, max(shares)))
+    return f"the tests reached {share}% of the promise"
 
 
 def _notion(key: str, form: str = "label") -> str:
@@ -165,7 +194,7 @@ def _notion(key: str, form: str = "label") -> str:
 
 
 def _confidence(value: float | None) -> str:
-    return "" if value is None else f"{100 * value:g} % confidence"
+    return "" if value is None else f"{100 * value:g}% confidence"
 
 
 def finding(predictions: Sequence[Predictions]) -> str:

@@ -3,10 +3,28 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from recondite.notions.bounds import format_bound
 
-__all__ = ["at_least", "at_most", "figure", "percent", "score", "several", "span"]
+__all__ = [
+    "at_least",
+    "at_most",
+    "chance",
+    "chance_at_most",
+    "figure",
+    "in_ten",
+    "in_ten_at_most",
+    "in_ten_span",
+    "percent",
+    "score",
+    "several",
+    "span",
+]
+
+
+# What binary fractions cannot say is no excess: 0.3 is 3 in 10, not 3.1.
+_SLACK = 1e-9
 
 
 def figure(value: float | None, digits: int = 3) -> str:
@@ -38,6 +56,39 @@ def at_least(value: float | None, digits: int = 3) -> str:
 def percent(value: float | None) -> str:
     """A share with one decimal."""
     return "–" if value is None else f"{100 * value:.1f} %".replace("-", "−")
+
+
+def chance(value: float) -> str:
+    """A measured probability in percent, as short as it can be said: 30%, 0.4%."""
+    return f"{float(f'{100 * value:.2g}'):g}%" if value < 0.995 else f"{100 * value:.3g}%"
+
+
+def chance_at_most(value: float) -> str:
+    """A probability that is an upper bound, in percent, rounded up."""
+    steps = 1000 if value >= 0.01 else 100_000  # tenths of a percent, thousandths of a small one
+    return f"{100 * min(steps, math.ceil(steps * value)) / steps:.4g}%"
+
+
+def in_ten(value: float, count: int = 10) -> str:
+    """A measured chance as a person says it: 3 in 10, 2.1 in 10; of a larger crowd 4 in 1,000."""
+    return f"{_rounded(value, count, round):,g} in {count:,}"
+
+
+def in_ten_at_most(value: float, count: int = 10) -> str:
+    """A chance that is an upper bound, as a person says it, rounded up."""
+    return f"{_rounded(min(1.0, value), count, math.ceil, -_SLACK):,g} in {count:,}"
+
+
+def in_ten_span(low: float, high: float, count: int = 10) -> str:
+    """The ends of an interval of chances, the lower rounded down and the upper up."""
+    ends = _rounded(low, count, math.floor, _SLACK), _rounded(high, count, math.ceil, -_SLACK)
+    return f"{ends[0]:,g} to {ends[1]:,g} in {count:,}"
+
+
+def _rounded(value: float, count: int, whole: Callable[[float], int], slack: float = 0.0) -> float:
+    """To a tenth of one in ten, to one in a larger crowd."""
+    parts = 10 if count == 10 else 1
+    return whole(parts * count * value + slack) / parts
 
 
 def score(value: float | None) -> str:

@@ -1,43 +1,22 @@
-// The answer: the same front and choice as recommend.py, for the budget the reader picks.
-const eligible = (points, budget) => points.filter((point) =>
-  (budget.run === null || point.run === budget.run)
-  && (point.bounded || budget.allowUnbounded)
-  && !point.violated
-  && point.v.accuracy && point.v[budget.judge]);
+// The answer: walks the ranked lists that recommend.py made. Nothing is ranked or judged here.
+const TENTHS = { epsilon: 1, rero: 10, identification: 10 }; // chances are asked for in ten
 
-const frontOf = (points, judge) => {
-  const size = (point) => valueOf(point, 'epsilon') ?? Infinity;
-  // Infinity - Infinity is no order: equal ones must compare as 0.
-  const step = (a, b) => (a === b ? 0 : a - b);
-  const order = (a, b) => step(valueOf(b, 'accuracy'), valueOf(a, 'accuracy'))
-    || step(valueOf(a, judge), valueOf(b, judge)) || step(size(a), size(b)) || a.id - b.id;
-  let lowest = Infinity;
-  return [...points].sort(order).filter((point) => {
-    const better = valueOf(point, judge) < lowest;
-    if (better) lowest = valueOf(point, judge);
-    return better;
-  });
-};
-
-const recommend = (points, budget) => {
-  const front = frontOf(eligible(points, budget), budget.judge);
-  if (budget.kind === 'accuracy') {
-    return front.filter((p) => valueOf(p, 'accuracy') >= budget.limit).at(-1) ?? null;
+const readLimits = () => {
+  const limits = {};
+  for (const [name, parts] of Object.entries(TENTHS)) {
+    const value = $(name).value.trim();
+    if (value !== '' && Number.isFinite(Number(value))) limits[name] = Number(value) / parts;
   }
-  return front.find((p) => valueOf(p, budget.judge) <= budget.limit) ?? null;
+  // Without any proof asked for, that of the page's budget is.
+  if (!('epsilon' in limits) && !('rero' in limits)) limits.rero = DATA.budget;
+  limits.accuracy = Number($('accuracy').value);
+  return limits;
 };
 
-const readBudget = () => {
-  const kind = document.querySelector('input[name=kind]:checked').value;
-  const scope = $('scope') ? $('scope').value : '';
-  return {
-    kind,
-    limit: Number($(kind).value),
-    judge: $('judge').value,
-    run: scope === '' ? null : Number(scope),
-    allowUnbounded: $('unbounded').checked,
-  };
-};
+const keeps = (one, limits) => Object.entries(limits).every(([name, limit]) => one[name] !== null
+  && (name === 'accuracy' ? one[name] >= limit : one[name] <= limit));
+
+const choose = (ranked, limits, run) => ranked.find((one) => (run === null || one.run === run) && keeps(one, limits));
 
 const showTiles = (tiles) => $('tiles').replaceChildren(...tiles.map((tile) => {
   const box = element('div');
@@ -45,70 +24,54 @@ const showTiles = (tiles) => $('tiles').replaceChildren(...tiles.map((tile) => {
   return box;
 }));
 
-const showPictures = (chosen) => {
-  const source = chosen && document.querySelector(`.strip[data-point="${chosen.id}"] .pairs`);
-  if (!source) { $('seen').replaceChildren(); return; }
-  const copy = source.cloneNode(true);
-  [...copy.children].slice(6).forEach((child) => child.remove());
-  $('seen').replaceChildren(element('p', 'What the attacker rebuilt (originals above)', { class: 'small' }), copy);
+/** The four tiles of the person whom the chosen defence protects least. */
+const showPerson = (chosen) => {
+  const all = [...document.querySelectorAll('.person')];
+  const mine = all.find((part) => part.dataset.point === String(chosen ? chosen.id : 'none'));
+  all.forEach((part) => { part.hidden = part !== mine; });
 };
 
-const showFront = (front, budget, chosen) => {
-  if (!$('front')) return;
-  $('front-count').textContent = front.length;
-  $('front').tBodies[0].replaceChildren(...front.map((point) => {
-    const row = element('tr');
-    const name = element('th', point.label, { scope: 'row' });
-    if (point === chosen) { row.className = 'chosen'; name.append(element('span', ' ← recommended')); }
-    row.append(name, element('td', percent(valueOf(point, 'accuracy'))),
-      element('td', figure(valueOf(point, budget.judge))), element('td', point.epsilon));
-    return row;
-  }));
-};
+/** A line in both voices; the style sheet shows one of them. */
+const showEyebrow = (plain, full) => $('eyebrow').replaceChildren(element('span', plain, { class: 'plain' }), element('span', full, { class: 'technical' }));
 
-const state = { front: new Set(), chosen: null };
+const NOTHING = { cost: '–', chance: '–', tests: '', proven: 'Nothing, within these limits.', uncovered: 'Everything.' };
+const state = { proven: new Set(), chosen: null };
 
 const showAnswer = () => {
-  const budget = readBudget();
-  $('accuracy-out').textContent = percent(Number($('accuracy').value));
-  $('quality-out').textContent = Number($('quality').value).toFixed(2);
-  const limit = budget.kind === 'accuracy' ? `at least ${percent(budget.limit)} test accuracy`
-    : `at most ${budget.limit.toFixed(2)} by ${DATA.axes[budget.judge].label}`;
-  const chosen = recommend(POINTS, budget);
-  const front = frontOf(eligible(POINTS, budget), budget.judge);
+  const limits = readLimits();
+  const view = `${$('threat').value} ${$('participation').value}`;
+  const scope = $('scope') ? $('scope').value : '';
+  const run = scope === '' ? null : Number(scope);
+  const { ranked, said, nothing, rero } = DATA.answers[view];
+  const { accuracy, ...proof } = limits;
+  $('accuracy-out').textContent = percent(accuracy);
+  const met = choose(ranked, limits, run);
+  const chosen = met ?? choose(ranked, proof, run);
+  const about = chosen ? said[chosen.id] : null;
   if (chosen) {
-    const said = DATA.said[chosen.id];
-    $('eyebrow').textContent = `For ${limit}`;
-    const [before, after] = said.lead[budget.kind];
-    $('verdict').replaceChildren(before, element('strong', said.label), after + said.use);
-    $('promise').textContent = said.promise;
-    showTiles(said.tiles);
+    const lost = (100 * (accuracy - chosen.accuracy)).toFixed(1);
+    showEyebrow(...(met
+      ? [`Recommended, if the model must be right at least ${percent(accuracy)} of the time`, `For at least ${percent(accuracy)} test accuracy`]
+      : [`Nothing proven here is right ${percent(accuracy)} of the time; what comes nearest`, `Nothing tried protects at ${percent(accuracy)} test accuracy`]));
+    $('verdict').replaceChildren(met ? 'Use ' : `Give up ${lost} points and you get `, element('strong', about.label), `: ${about.use}`);
   } else {
-    const near = budget.kind === 'accuracy' ? front[0] : front.at(-1);
-    const bound = budget.allowUnbounded ? '' : ' with a finite bound';
-    $('eyebrow').textContent = 'No recommendation';
-    $('verdict').textContent = near ? `No defence here${bound} reaches ${limit}.` : DATA.none;
-    $('promise').textContent = near ? `The closest is ${near.label}: ${percent(valueOf(near, 'accuracy'))} test accuracy, ${DATA.axes[budget.judge].label} ${valueOf(near, budget.judge).toFixed(2)}.` : '';
-    showTiles([]);
+    showEyebrow('No recommendation', 'No recommendation');
+    $('verdict').textContent = 'Nothing tried here is proven within these budgets, at any accuracy.';
   }
-  showPictures(chosen);
-  showFront(front, budget, chosen);
-  state.front = new Set(front.map((point) => point.id));
-  state.chosen = chosen;
+  $('sentence').textContent = about ? about.plain.sentence : 'Nothing tried here is proven within these limits.';
+  for (const name of Object.keys(NOTHING)) $(`fact-${name}`).textContent = (about ? about.plain : NOTHING)[name];
+  $('promise').textContent = about ? about.promise : nothing;
+  $('risks').replaceChildren(...(about ? about.risks : []).map((line) => element('li', line)));
+  showTiles(about ? about.tiles : []);
+  showPerson(chosen);
+  document.querySelectorAll('[data-view]').forEach((part) => { part.hidden = part.dataset.view !== view; });
+  const budget = limits.rero ?? DATA.budget;
+  showLadder(view, budget, chosen);
+  state.proven = new Set(Object.keys(rero).filter((id) => rero[id] <= budget).map(Number));
+  state.chosen = chosen ? POINTS.find((point) => point.id === chosen.id) : null;
   tell('choice');
 };
 
-if ($('budget')) {
-  const choose = (kind) => { document.querySelector(`input[name=kind][value=${kind}]`).checked = true; };
-  $('accuracy').addEventListener('input', () => choose('accuracy'));
-  $('quality').addEventListener('input', () => choose('quality'));
-  $('judge').addEventListener('change', () => {
-    const [low, high] = DATA.qualityRange[$('judge').value];
-    Object.assign($('quality'), { min: low, max: high });
-    $('quality').value = DATA.qualityLimit[$('judge').value];
-  });
-  $('budget').addEventListener('submit', (event) => event.preventDefault());
-  $('budget').addEventListener('input', showAnswer);
-  $('budget').addEventListener('change', showAnswer);
-  showAnswer();
-}
+$('budget').addEventListener('submit', (event) => event.preventDefault());
+$('budget').addEventListener('input', showAnswer);
+$('budget').addEventListener('change', showAnswer);

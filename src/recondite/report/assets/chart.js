@@ -1,147 +1,198 @@
-// Charts: Plotly takes over from the drawn ones after the first paint.
-const SYMBOLS = ['circle', 'square', 'diamond', 'triangle-up', 'triangle-down', 'cross', 'x', 'pentagon', 'star', 'hexagon'];
-const FILLS = ['', '-open', '-dot', '-open-dot'];
-const DASHES = ['solid', 'dash', 'dot', 'dashdot'];
+// The chart: one SVG a plane, drawn anew whenever its axes, the choice or the voice change.
+const SVG = 'http://www.w3.org/2000/svg';
+const MANY = 40; // points above which all but the front fade
+const NEAR = 28; // pixels to a mark that a pointer means
 const hidden = new Set();
-const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-const axesOf = (name) => (name === 'tradeoff' ? [$('x-axis').value, $('y-axis').value] : DATA.planes[name]);
 
-/** One trace a series and side: finite bounds on the left, infinite ones in their own strip. */
-const traces = (name) => {
-  const [x, y] = axesOf(name);
-  const made = [];
-  DATA.series.forEach((series, index) => {
-    if (hidden.has(index)) return;
-    const mine = POINTS.filter((p) => p.series === index && valueOf(p, x) !== null
-      && Number.isFinite(valueOf(p, y) ?? NaN));
-    for (const infinite of [false, true]) {
-      const points = mine.filter((p) => Number.isFinite(valueOf(p, x)) !== infinite);
-      if (!points.length) continue;
-      const ink = colour(`--hue-${series.hue}`);
-      const ends = (p, side) => (p.v[y].length === 3 ? Math.abs(p.v[y][side] - p.v[y][0]) : 0);
-      made.push({
-        type: 'scatter',
-        mode: points.length > 1 && !infinite ? 'lines+markers' : 'markers',
-        name: series.name,
-        x: points.map((p) => (infinite ? '∞' : valueOf(p, x))),
-        y: points.map((p) => valueOf(p, y)),
-        xaxis: infinite ? 'x2' : 'x',
-        yaxis: 'y',
-        text: points.map((p) => p.label + (p.violated ? ' (violated bound)' : '')),
-        hovertemplate: `<b>%{text}</b><br>${DATA.axes[x].short} ${infinite ? '∞' : '%{x:.4g}'}<br>${DATA.axes[y].short} %{y:.4g}<extra></extra>`,
-        marker: {
-          color: ink,
-          symbol: SYMBOLS[series.shape] + FILLS[series.run % FILLS.length],
-          size: points.map((p) => (p === state.chosen && name === 'tradeoff' ? 14 : 10)),
-          opacity: 1,
-          line: { color: ink, width: 1 },
-        },
-        line: { color: ink, width: 1, dash: DASHES[series.run % DASHES.length] },
-        error_y: {
-          type: 'data', symmetric: false, visible: points.some((p) => p.v[y].length === 3),
-          array: points.map((p) => ends(p, 2)), arrayminus: points.map((p) => ends(p, 1)),
-          color: ink, thickness: 1, width: 0,
-        },
-      });
-    }
+const shape = (tag, attributes = {}, text = '') => {
+  const made = document.createElementNS(SVG, tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  if (text) made.textContent = text;
+  return made;
+};
+
+const axesOf = (name) => {
+  if (name !== 'tradeoff') return DATA.planes[name];
+  return technical() ? [$('x-axis').value, $('y-axis').value] : [DATA.x, 'accuracy'];
+};
+
+/** Larger is better for the reader: accuracy up, an attacker's success down. */
+const better = (key) => (DATA.axes[key].success === 1 ? -1 : 1);
+const arrowOf = (key) => (DATA.axes[key].success === 0 ? 'more accurate' : 'safer');
+const isProven = (point) => state.proven.has(point.id);
+
+/** Points that no other beats on both axes, ordered across. */
+const frontOf = (points, x, y) => {
+  const sorted = [...points].sort((a, b) => better(x) * (valueOf(b, x) - valueOf(a, x)) || better(y) * (valueOf(b, y) - valueOf(a, y)));
+  let best = -Infinity;
+  return sorted.filter((point) => {
+    const height = better(y) * valueOf(point, y);
+    const kept = height > best;
+    best = Math.max(best, height);
+    return kept;
   });
-  return name === 'tradeoff' ? [...rings(x, y), ...made] : made;
 };
 
-/** Rings around the points of the front, under their marks. */
-const rings = (x, y) => [false, true].flatMap((infinite) => {
-  const points = POINTS.filter((p) => state.front.has(p.id) && !hidden.has(p.series)
-    && valueOf(p, x) !== null && valueOf(p, y) !== null && Number.isFinite(valueOf(p, x)) !== infinite);
-  return points.length ? [{
-    type: 'scatter', mode: 'markers', hoverinfo: 'skip', meta: 'rings',
-    x: points.map((p) => (infinite ? '∞' : valueOf(p, x))), y: points.map((p) => valueOf(p, y)),
-    xaxis: infinite ? 'x2' : 'x', yaxis: 'y',
-    marker: {
-      symbol: 'circle-open', color: colour('--ink'), opacity: 1,
-      size: points.map((p) => (p === state.chosen ? 26 : 18)),
-      line: { width: points.map((p) => (p === state.chosen ? 2.5 : 1.2)) },
-    },
-  }] : [];
-});
+const frame = (width, banded) => {
+  const box = { width, height: width < 500 ? 340 : 430, left: 62, right: 14, top: 34, bottom: 62, band: banded ? 56 : 0 };
+  box.x = (share) => box.left + share * (width - box.left - box.right - box.band);
+  box.y = (share) => box.height - box.bottom - share * (box.height - box.top - box.bottom);
+  box.infinity = width - box.right - box.band / 2 + 4;
+  return box;
+};
 
-const layout = (name, drawn) => {
-  const [x, y] = axesOf(name);
-  const banded = drawn.some((trace) => trace.xaxis === 'x2');
-  const plain = drawn.some((trace) => trace.xaxis === 'x');
-  const kind = (key, values) => (DATA.axes[key].log && values.every((v) => v > 0) ? 'log' : 'linear');
-  const style = { gridcolor: colour('--line'), zeroline: false, linecolor: colour('--line'), tickcolor: colour('--line'), automargin: true };
-  const finite = drawn.filter((trace) => trace.xaxis === 'x').flatMap((trace) => trace.x);
-  const phone = window.innerWidth < 600;
-  const short = (key) => (phone ? DATA.axes[key].short : DATA.axes[key].label);
-  return {
-    font: { family: getComputedStyle(document.body).fontFamily, size: 13, color: colour('--ink') },
-    paper_bgcolor: 'rgba(0,0,0,0)',
-    plot_bgcolor: 'rgba(0,0,0,0)',
-    margin: { l: 58, r: 12, t: 12, b: 52 },
-    showlegend: false,
-    hovermode: 'closest',
-    hoverlabel: { bgcolor: colour('--surface'), bordercolor: colour('--line'), font: { color: colour('--ink') } },
-    // A finger that scrolls the page must not zoom the chart.
-    dragmode: window.matchMedia('(pointer: coarse)').matches ? false : 'zoom',
-    xaxis: { ...style, title: { text: short(x), standoff: 12 }, type: kind(x, finite), domain: banded ? [0, plain ? 0.92 : 0] : [0, 1], visible: plain, exponentformat: 'power' },
-    xaxis2: { ...style, domain: [plain ? 0.94 : 0, 1], visible: banded, type: 'category', showgrid: false, title: plain ? undefined : { text: short(x) } },
-    yaxis: { ...style, title: { text: short(y), standoff: 8 }, type: kind(y, drawn.flatMap((t) => t.y)), exponentformat: 'power', tickformat: y === 'accuracy' ? '.0%' : undefined },
-    shapes: banded && plain ? [{ type: 'rect', xref: 'paper', yref: 'paper', x0: 0.935, x1: 1, y0: 0, y1: 1, fillcolor: colour('--band'), line: { width: 0 }, layer: 'below' }] : [],
+const grid = (svg, box, xs, ys, x, y) => {
+  const tick = (key, value) => (DATA.axes[key].share ? `${nameTick(Number((100 * value).toPrecision(6)))} %` : nameTick(value));
+  ys.ticks.forEach((value) => {
+    const at = box.y(ys.at(value));
+    svg.append(shape('path', { class: 'grid', d: `M${box.x(0)} ${at}H${box.width - box.right}` }),
+      shape('text', { class: 'tick', x: box.left - 8, y: at + 4, 'text-anchor': 'end' }, tick(y, value)));
+  });
+  const room = Math.max(1, Math.floor((box.x(1) - box.x(0)) / 62));
+  const every = Math.ceil(xs.ticks.length / room);
+  xs.ticks.forEach((value, index) => {
+    const at = box.x(xs.at(value));
+    svg.append(shape('path', { class: 'grid', d: `M${at} ${box.y(0)}V${box.y(1)}` }));
+    if (index % every === 0) svg.append(shape('text', { class: 'tick', x: at, y: box.y(0) + 18, 'text-anchor': 'middle' }, tick(x, value)));
+  });
+  if (!box.band) return;
+  svg.append(shape('rect', { class: 'band', x: box.width - box.right - box.band + 8, y: box.y(1), width: box.band - 8, height: box.y(0) - box.y(1) }),
+    shape('text', { class: 'tick', x: box.infinity, y: box.y(0) + 18, 'text-anchor': 'middle' }, 'no limit'));
+};
+
+const titles = (svg, box, x, y) => {
+  const name = (key) => {
+    const axis = DATA.axes[key];
+    const full = technical() ? axis.label : axis.plain || axis.label;
+    return full.length * 7 > box.width - 130 ? axis.short : full;
   };
+  const across = better(x) < 0 ? `← ${arrowOf(x)}` : `${arrowOf(x)} →`;
+  const up = better(y) < 0 ? `↓ ${arrowOf(y)}` : `↑ ${arrowOf(y)}`;
+  svg.append(
+    shape('text', { class: 'arrow', x: better(x) < 0 ? box.x(0) : box.x(1), y: box.height - 10, 'text-anchor': better(x) < 0 ? 'start' : 'end' }, across),
+    shape('text', { class: 'axis', x: (box.x(0) + box.x(1)) / 2 + (better(x) < 0 ? 30 : -30), y: box.height - 10, 'text-anchor': 'middle' }, name(x)),
+    shape('text', { class: 'arrow', x: 6, y: 16 }, up),
+    shape('text', { class: 'axis', x: better(y) < 0 ? 70 : up.length * 7.4 + 16, y: 16 }, name(y)),
+  );
 };
 
-const CONFIG = {
-  displayModeBar: window.matchMedia('(pointer: coarse)').matches ? false : 'hover',
-  displaylogo: false, responsive: true, scrollZoom: false, showTips: false,
-  modeBarButtonsToRemove: ['select2d', 'lasso2d', 'autoScale2d', 'zoomIn2d', 'zoomOut2d', 'pan2d'],
+const collide = (a, b) => a.x < b.x + b.width && b.x < a.x + a.width && a.y < b.y + b.height && b.y < a.y + a.height;
+
+/** Names of the points that matter most, each where nothing lies; none where there is no room. */
+const label = (svg, box, spots, first) => {
+  const taken = spots.flatMap((spot) => [{ x: spot.x - 7, y: spot.y - 7, width: 14, height: 14 },
+    ...(spot.ends ? [{ x: spot.x - 2, y: spot.ends[1], width: 4, height: spot.ends[0] - spot.ends[1] }] : [])]);
+  for (const spot of first) {
+    const text = shape('text', { class: `name${spot.point === state.chosen ? ' chosen' : ''}` }, technical() ? spot.point.label : spot.point.plain);
+    svg.append(text);
+    const size = text.getBBox();
+    const places = [[11, 4], [-11 - size.width, 4], [-size.width / 2, -12], [-size.width / 2, 22], [9, -9], [9, 17], [-9 - size.width, -9], [-9 - size.width, 17]];
+    const fits = places.map(([dx, dy]) => ({ x: spot.x + dx, y: spot.y + dy - size.height + 4, width: size.width, height: size.height }))
+      .find((area) => area.x > box.left && area.x + area.width < box.width - 2 && area.y > box.y(1) - 4 && area.y + area.height < box.y(0) + 2
+        && !taken.some((other) => collide(area, other)));
+    if (!fits) { text.remove(); continue; }
+    text.setAttribute('x', fits.x);
+    text.setAttribute('y', fits.y + size.height - 4);
+    taken.push(fits);
+  }
 };
 
 const draw = (name) => {
   const host = document.querySelector(`.plot[data-plot=${name}]`);
-  const live = host && host.querySelector('.live');
-  if (!live || !window.Plotly) return;
-  const drawn = traces(name);
-  live.hidden = false;
-  host.classList.add('is-live');
-  host.dataset.axes = axesOf(name).join(' ');
-  window.Plotly.react(live, drawn, layout(name, drawn), CONFIG);
-  const shown = drawn.filter((trace) => trace.meta !== 'rings').reduce((sum, trace) => sum + trace.x.length, 0);
-  const [x, y] = axesOf(name).map((key) => DATA.axes[key]);
-  live.setAttribute('aria-label', `Scatter plot of ${y.label} against ${x.label}, ${shown} points; the numbers are in the table below.`);
+  const width = host ? Math.floor(host.clientWidth) - 2 : 0;
+  if (width < 100) return; // hidden with the other voice
+  const [x, y] = axesOf(name);
+  const points = POINTS.filter((p) => !hidden.has(p.series) && valueOf(p, x) !== null && Number.isFinite(valueOf(p, y) ?? NaN));
+  const box = frame(width, points.some((p) => valueOf(p, x) === Infinity));
+  const xs = scaleOf(points.map((p) => valueOf(p, x)), DATA.axes[x].log);
+  const ys = scaleOf(points.flatMap((p) => p.v[y]), DATA.axes[y].log);
+  const svg = shape('svg', {
+    class: `chart${points.length > MANY ? ' many' : ''}`, viewBox: `0 0 ${box.width} ${box.height}`, role: 'listbox', 'data-roving': '.point',
+    'aria-label': `${DATA.axes[y].label} against ${DATA.axes[x].label}, ${points.length} points; the numbers are in a table below`,
+  });
+  host.replaceChildren(svg);
+  host.dataset.axes = `${x} ${y}`;
+  grid(svg, box, xs, ys, x, y);
+  titles(svg, box, x, y);
+  const spots = points.map((point) => ({
+    point, x: valueOf(point, x) === Infinity ? box.infinity : box.x(xs.at(valueOf(point, x))), y: box.y(ys.at(valueOf(point, y))),
+    ends: point.v[y].length === 3 ? point.v[y].slice(1).map((end) => box.y(ys.at(end))) : null,
+  })).sort((a, b) => a.x - b.x);
+  const front = frontOf(points, x, y);
+  const place = new Map(spots.map((spot) => [spot.point, spot]));
+  const line = front.map((point) => place.get(point)).filter((spot) => valueOf(spot.point, x) !== Infinity);
+  if (line.length > 1) svg.append(shape('path', { class: 'front', d: `M${line.map((spot) => `${spot.x} ${spot.y}`).join('L')}` }));
+  for (const spot of spots) {
+    const { point } = spot;
+    const series = DATA.series[point.series];
+    const matters = front.includes(point) || point === state.chosen;
+    const mark = shape('g', {
+      class: `point hue-${series.hue}${matters ? ' matters' : ''}${point === state.chosen ? ' chosen' : ''}`, transform: `translate(${spot.x} ${spot.y})`,
+      role: 'option', 'aria-selected': String(point === state.chosen), 'aria-label': inWords(point, x, y), 'data-point': point.id, tabindex: '-1',
+    });
+    if (spot.ends) mark.append(shape('path', { class: 'whisker', d: `M0 ${spot.ends[0] - spot.y}V${spot.ends[1] - spot.y}` }));
+    if (name === 'tradeoff' && isProven(point)) mark.append(shape('circle', { class: 'ring', r: point === state.chosen ? 13 : 9.5 }));
+    mark.append(shape('path', { class: `mark${series.run % 2 ? ' hollow' : ''}`, d: series.path }));
+    svg.append(mark);
+    spot.mark = mark;
+  }
+  const rank = (spot) => (spot.point === state.chosen ? 0 : 1 + !front.includes(spot.point));
+  const ordered = [...spots].sort((a, b) => rank(a) - rank(b));
+  label(svg, box, spots, points.length > MANY ? ordered.filter((spot) => rank(spot) < 2).slice(0, 12) : ordered);
+  settle(svg, spots.find((spot) => spot.point === state.chosen)?.mark);
+  live(host, svg, spots, x, y);
 };
 
-const near = new Set();
-const drawAll = () => near.forEach(draw);
+/** The card follows the pointer, the finger and the focus. */
+const live = (host, svg, spots, x, y) => {
+  const card = element('div', '', { class: 'card', 'aria-hidden': 'true', hidden: '' });
+  host.append(card);
+  const show = (spot) => { fillCard(card, spot.point, x, y); placeCard(card, host, spot); };
+  const nearest = (event) => {
+    const area = svg.getBoundingClientRect();
+    const at = { x: event.clientX - area.left, y: event.clientY - area.top };
+    const away = (spot) => Math.hypot(spot.x - at.x, spot.y - at.y);
+    const close = spots.reduce((best, spot) => (best && away(best) <= away(spot) ? best : spot), null);
+    return close && away(close) <= NEAR ? close : null;
+  };
+  const follow = (event) => {
+    const spot = nearest(event);
+    if (spot) show(spot); else card.hidden = true;
+  };
+  svg.addEventListener('pointermove', follow);
+  svg.addEventListener('pointerdown', follow);
+  svg.addEventListener('pointerleave', (event) => { if (event.pointerType === 'mouse') card.hidden = true; });
+  svg.addEventListener('focusin', (event) => {
+    const spot = spots.find((one) => one.mark === event.target.closest('.point'));
+    if (spot) show(spot);
+  });
+  svg.addEventListener('focusout', () => { card.hidden = true; });
+  svg.addEventListener('keydown', (event) => { if (event.key === 'Escape') card.hidden = true; });
+};
 
-/** A chart is drawn when it comes near, and again whenever something it shows changes. */
-const watch = () => {
-  const watcher = new IntersectionObserver((entries) => entries.forEach((entry) => {
-    const name = entry.target.dataset.plot;
-    if (!entry.isIntersecting || near.has(name)) return;
-    near.add(name);
-    draw(name);
-  }), { rootMargin: '800px' });
-  document.querySelectorAll('.plot').forEach((plot) => watcher.observe(plot));
+const drawAll = () => document.querySelectorAll('.plot').forEach((plot) => draw(plot.dataset.plot));
+// A slider tells of every step: one drawing a frame is enough.
+let waiting = false;
+const drawSoon = () => {
+  if (waiting) return;
+  waiting = true;
+  requestAnimationFrame(() => { waiting = false; drawAll(); });
 };
 
 const describe = () => {
-  const [x, y] = axesOf('tradeoff');
+  if (!$('x-axis')) return;
+  const [x, y] = [$('x-axis').value, $('y-axis').value];
   const missing = POINTS.filter((p) => valueOf(p, x) === null || valueOf(p, y) === null).length;
   const left = missing ? ` ${missing} of ${POINTS.length} settings have no such number and are not drawn.` : '';
   $('about-axes').textContent = `Across: ${DATA.axes[x].about} Up: ${DATA.axes[y].about}${left}`;
 };
 
 if ($('x-axis')) {
-  for (const id of ['x-axis', 'y-axis']) {
-    $(id).addEventListener('change', () => { describe(); near.add('tradeoff'); draw('tradeoff'); });
-  }
-  describe();
+  for (const id of ['x-axis', 'y-axis']) $(id).addEventListener('change', () => { describe(); draw('tradeoff'); });
   document.querySelectorAll('button.cell').forEach((cell) => cell.addEventListener('click', () => {
     $('x-axis').value = cell.dataset.x;
     $('y-axis').value = cell.dataset.y;
-    describe();
-    near.add('tradeoff');
-    draw('tradeoff');
+    $('x-axis').dispatchEvent(new Event('change', { bubbles: true }));
     const calm = window.matchMedia('(prefers-reduced-motion: reduce)').matches;
     $('tradeoff').scrollIntoView({ behavior: calm ? 'auto' : 'smooth' });
     $('x-axis').focus({ preventScroll: true });
@@ -157,24 +208,6 @@ document.querySelectorAll('.legend button').forEach((button) => button.addEventL
   drawAll();
 }));
 
-listeners.theme.push(drawAll);
-// A slider tells of every step: one drawing a frame is enough.
-let waiting = false;
-listeners.choice.push(() => {
-  if (waiting || !near.has('tradeoff')) return;
-  waiting = true;
-  requestAnimationFrame(() => { waiting = false; draw('tradeoff'); });
-});
-
-const load = async () => {
-  if (!document.querySelector('.plot') || !window.DecompressionStream) return;
-  const script = element('script', await unpack('plotly'));
-  document.head.append(script);
-  watch();
-  document.documentElement.dataset.charts = 'live';
-};
-
-// Two frames: the first has painted by then.
-document.addEventListener('DOMContentLoaded', () => {
-  requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(load, 0)));
-});
+listeners.choice.push(drawSoon);
+listeners.voice.push(() => { describe(); drawAll(); });
+window.addEventListener('resize', drawSoon);

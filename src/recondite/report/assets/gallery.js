@@ -2,7 +2,7 @@
 const viewer = $('viewer');
 let shown = null;
 
-const siblings = () => [...shown.parentElement.querySelectorAll('.pair')];
+const siblings = () => [...shown.parentElement.querySelectorAll('button.pair')];
 
 const show = (pair) => {
   shown = pair;
@@ -20,9 +20,9 @@ const step = (by) => {
   show(all[(all.indexOf(shown) + by + all.length) % all.length]);
 };
 
-// One listener for all pairs: the answer's copies come and go.
+// One listener for all pairs.
 document.addEventListener('click', (event) => {
-  const pair = event.target.closest('.pair');
+  const pair = event.target.closest('button.pair');
   if (pair) show(pair);
 });
 $('previous').addEventListener('click', () => step(-1));

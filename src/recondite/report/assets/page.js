@@ -2,7 +2,7 @@
 const $ = (id) => document.getElementById(id);
 const DATA = JSON.parse($('data').textContent);
 const POINTS = DATA.points;
-const listeners = { theme: [], choice: [] };
+const listeners = { choice: [], voice: [] };
 const tell = (what) => listeners[what].forEach((listen) => listen());
 
 /** The number of a point on an axis: Infinity for an infinite bound, null where not defined. */
@@ -47,18 +47,18 @@ const stored = (action) => {
 };
 
 const dark = window.matchMedia('(prefers-color-scheme: dark)');
-const setTheme = (theme) => {
-  if (theme) document.documentElement.dataset.theme = theme;
-  tell('theme');
-};
+const setTheme = (theme) => { if (theme) document.documentElement.dataset.theme = theme; };
 setTheme(stored((store) => store.getItem('recondite-theme')));
-dark.addEventListener('change', () => tell('theme'));
 $('theme').addEventListener('click', () => {
   const now = document.documentElement.dataset.theme || (dark.matches ? 'dark' : 'light');
   const next = now === 'dark' ? 'light' : 'dark';
   stored((store) => store.setItem('recondite-theme', next));
   setTheme(next);
 });
+
+/** Which of both voices the page speaks with. */
+const technical = () => $('voice-technical').checked;
+document.querySelectorAll('[name=voice]').forEach((radio) => radio.addEventListener('change', () => tell('voice')));
 
 $('csv').addEventListener('click', async () => {
   $('csv-state').textContent = 'Unpacking…';
@@ -74,11 +74,3 @@ $('csv').addEventListener('click', async () => {
     $('csv-state').textContent = 'This browser cannot unpack it; the rows are in records.jsonl.';
   }
 });
-
-// Closed parts are for the screen; paper shows everything.
-let closed = [];
-window.addEventListener('beforeprint', () => {
-  closed = [...document.querySelectorAll('details:not([open])')];
-  closed.forEach((part) => { part.open = true; });
-});
-window.addEventListener('afterprint', () => closed.forEach((part) => { part.open = false; }));

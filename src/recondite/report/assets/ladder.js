@@ -1,0 +1,32 @@
+// The ladder: which rung a defence stands on follows the limit that the reader sets.
+const RUNGS = ['proven', 'resisted', 'untested', 'broken'];
+const ROWS = 8; // shown before somebody asks for all
+
+const showLadder = (view, budget, chosen) => {
+  document.querySelectorAll('.budget-now').forEach((part) => { part.textContent = String(Number((10 * budget).toPrecision(6))); });
+  document.querySelectorAll(`.view[data-view="${view}"] .ladder tbody`).forEach((body) => {
+    const rows = [...body.children];
+    rows.forEach((row) => {
+      const proven = 'most' in row.dataset && Number(row.dataset.most) <= budget;
+      const below = row.querySelector('.if-not');
+      row.querySelector('.if-proven').hidden = !proven;
+      below.hidden = proven;
+      row.dataset.rung = proven ? 'proven' : below.dataset.rung;
+      row.classList.toggle('chosen', Boolean(chosen) && Number(row.dataset.point) === chosen.id);
+    });
+    rows.sort((a, b) => RUNGS.indexOf(a.dataset.rung) - RUNGS.indexOf(b.dataset.rung) || Number(b.dataset.share) - Number(a.dataset.share));
+    body.append(...rows);
+  });
+};
+
+document.querySelectorAll('.all-rows').forEach((button) => {
+  const table = button.closest('.view').querySelector('.ladder');
+  const fold = (open) => {
+    button.setAttribute('aria-expanded', String(open));
+    table.classList.toggle('folded', !open);
+    button.textContent = open ? `Show the first ${ROWS}` : `Show all ${table.tBodies[0].rows.length}`;
+  };
+  button.hidden = false;
+  fold(false);
+  button.addEventListener('click', () => fold(button.getAttribute('aria-expanded') !== 'true'));
+});

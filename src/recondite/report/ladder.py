@@ -1,0 +1,184 @@
+"""The ladder: for each defence and threat, what is proven, what is broken, what only resisted.
+
+- **proven**: the bound for this threat is within the budget: no intruder, of whatever skill,
+  rebuilds a record or picks it out of ten more often.
+- **broken**: not proven, and some attack's interval excludes the blind guess; or a claim was
+  contradicted, whatever is claimed.
+- **resisted**: no attack that was tried beat the blind guess, and the bound is too loose to mean
+  anything. Nothing is known of other attacks.
+- **untested**: no bound within the budget, and no attack whose result stands beside a guess.
+
+A bound speaks of this threat where the intruder of the bound sees at least as much: everything a
+run releases includes its updates and its model, and whoever knows in which steps a record took
+part knows more than whoever does not. What an attack showed counts where the intruder of the
+threat sees at least as much as the attack did.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from recondite.attacks.base import THREATENED
+from recondite.report.evidence import Chance, Evidence, Finding, evidence
+from recondite.report.points import Point
+from recondite.report.rows import section
+
+__all__ = [
+    "BUDGET",
+    "PARTICIPATIONS",
+    "RUNGS",
+    "VIEWS",
+    "Rung",
+    "Standing",
+    "View",
+    "rung",
+    "standings",
+]
+
+Rung = Literal["proven", "broken", "resisted", "untested"]
+RUNGS: tuple[Rung, ...] = ("proven", "resisted", "untested", "broken")
+PARTICIPATIONS = ("secret", "known")
+BUDGET = 0.5  # of ReRo, where a guess is right one time in ten
+PRIOR = 0.1
+NAMED = 0.9  # picked out this often, a record is as good as named
+_TEN = 10
+
+View = tuple[str, str]  # threat, participation
+VIEWS: tuple[View, ...] = tuple(
+    (threat, side)
+    for threat in sorted(THREATENED, key=lambda threat: threat != "training")
+    for side in PARTICIPATIONS
+)
+
+
+@dataclass(frozen=True)
+class Standing:
+    """Where one defence stands against one intruder.
+
+    Attributes:
+      point: The number of the point.
+      view: The threat, and whether participation is known.
+      rero: No intruder of this threat rebuilds a record, or picks it out of ten, more often;
+        None where nothing is proven for this threat.
+      epsilon: ε of the same; None where the account does not speak of this threat.
+      chances: The strongest identification for each number of candidates.
+      bounds: What nobody can exceed, by the number of candidates.
+      findings: What attacks showed, strongest first.
+      contradicted: Whether an attack showed more than some bound of this defence allows.
+      legible: Whether any attack, of any threat, rebuilt somebody so that anybody recognises them,
+        or this intruder all but always picks the right one of ten.
+    """
+
+    point: int
+    view: View
+    rero: float | None
+    epsilon: float | None
+    chances: tuple[Chance, ...]
+    bounds: dict[int, float]
+    findings: tuple[Finding, ...]
+    contradicted: bool
+    legible: bool
+
+    @property
+    def strongest(self) -> Finding | None:
+        """The attack that got furthest; None where none was tried."""
+        return self.findings[0] if self.findings else None
+
+    @property
+    def identification(self) -> Chance | None:
+        """The strongest pick out of ten."""
+        return next((one for one in self.chances if one.candidates == _TEN), None)
+
+    def rung(self, budget: float = BUDGET) -> Rung:
+        """The rung, for this budget of ReRo."""
+        beats = [finding.beats for finding in self.findings]
+        return rung(self.rero, beats, budget, contradicted=self.contradicted)
+
+
+def rung(
+    rero: float | None, beats: Sequence[bool | None], budget: float, *, contradicted: bool
+) -> Rung:
+    """The rung of a defence from its bound and from whether each attack beat the blind guess."""
+    if contradicted:
+        return "broken"
+    if rero is not None and rero <= budget:
+        return "proven"
+    if any(beats):
+        return "broken"
+    return "resisted" if any(beat is False for beat in beats) else "untested"
+
+
+def standings(points: Sequence[Point], contradicted: Collection[int]) -> dict[View, list[Standing]]:
+    """Every point against every intruder, the curious server first."""
+    shown = [evidence(point) for point in points]
+    return {
+        view: [
+            _standing(point, seen, view, contradicted=point.index in contradicted)
+            for point, seen in zip(points, shown, strict=True)
+        ]
+        for view in VIEWS
+    }
+
+
+def _standing(point: Point, seen: Evidence, view: View, *, contradicted: bool) -> Standing:
+    threat, side = view
+    findings = [
+        finding
+        for finding in seen.findings
+        if finding.threat in (threat, *(THREATENED if threat == "training" else ()))
+        and (finding.participation == "secret" or side == "known")
+    ]
+    findings.sort(key=lambda one: (one.beats is not True, one.beats is None, -one.advantage))
+    chances: dict[int, Chance] = {}
+    for one in seen.chances:
+        best = chances.get(one.candidates)
+        if (one.threat, one.participation) == view and (best is None or one.rate > best.rate):
+            chances[one.candidates] = one
+    bounds: dict[int, float] = {}
+    for count, bound in _bounds(point, seen, view):
+        bounds[count] = min(bound, bounds.get(count, math.inf))
+    return Standing(
+        point=point.index,
+        view=view,
+        rero=bounds.get(_TEN),
+        epsilon=point.notions.get("epsilon") if _covers_run(point, view) else None,
+        chances=tuple(chances[count] for count in sorted(chances)),
+        bounds=bounds,
+        findings=tuple(findings),
+        contradicted=contradicted,
+        legible=any(finding.legible for finding in seen.findings)
+        or any(one.low >= NAMED for one in chances.values()),
+    )
+
+
+def _bounds(point: Point, seen: Evidence, view: View) -> Iterator[tuple[int, float]]:
+    """Bounds on picking a record out of n, of every intruder who sees at least as much."""
+    threat, side = view
+    run, prior = point.notions.get("rero_bound"), point.rero_prior
+    at_ten = prior is not None and math.isclose(prior, PRIOR)
+    if run is not None and at_ten and _covers_run(point, view):
+        yield _TEN, run
+    for one in seen.chances:
+        stronger = one.participation == "known" or side == "secret"
+        if one.bound is None or not stronger:
+            continue
+        # One update is one that the record took part in, so secret participation in the run as a
+        # whole says nothing of it.
+        whole = one.threat == "training" and (threat != "update" or one.participation == "known")
+        if one.threat == threat or whole:
+            yield one.candidates, one.bound
+
+
+def _covers_run(point: Point, view: View) -> bool:
+    """Whether the account of the run speaks of this intruder."""
+    threat, side = view
+    return (threat != "update" and side == "secret") or _known_too(point)
+
+
+def _known_too(point: Point) -> bool:
+    """Whether the account asks for no secret: nothing in it is sampled, so nothing is amplified."""
+    schedules = [section(section(row, "privacy"), "schedule") for row in point.rows]
+    return bool(schedules) and all(one.get("sampling") == "shuffled" for one in schedules)

@@ -1,0 +1,325 @@
+"""The ladder, the recommendation and what is required: one rule, for every reader."""
+
+import copy
+import itertools
+import math
+
+import numpy as np
+import pytest
+import synthetic
+
+from recondite.report.answer import Answers
+from recondite.report.evidence import FloorSeen, evidence, threat_of
+from recondite.report.intruders import _kind, intruders, victims
+from recondite.report.ladder import VIEWS, rung
+from recondite.report.price import price
+from recondite.report.recommend import (
+    Requirements,
+    choose,
+    eligible,
+    nearest,
+    without_accuracy,
+)
+from recondite.report.rows import Run
+from recondite.report.words import chance, chance_at_most
+
+SERVER, TOLD = ("training", "secret"), ("training", "known")
+
+
+def answers_of(rows):
+    return Answers.of([Run(0, "demo", ".", tuple(synthetic.plain(rows)))])
+
+
+@pytest.fixture(scope="module")
+def modern():
+    return answers_of(synthetic.modern_rows(seeds=2))
+
+
+def by_label(answers, view):
+    return {answers.points[one.point].label: one for one in answers.standings[view]}
+
+
+@pytest.mark.parametrize(
+    ("rero", "beats", "contradicted", "expected"),
+    [
+        (0.3, [True], False, "proven"),  # a bound within the budget needs no failing attack
+        (0.3, [False], True, "broken"),  # but a contradicted claim ends every promise
+        (0.9, [True, False], False, "broken"),
+        (0.9, [False, None], False, "resisted"),
+        (None, [None], False, "untested"),
+        (None, [], False, "untested"),
+        (0.5, [], False, "proven"),
+    ],
+)
+def test_the_rungs(rero, beats, contradicted, expected):
+    assert rung(rero, beats, 0.5, contradicted=contradicted) == expected
+
+
+def test_a_bound_speaks_only_of_intruders_who_see_no_more(modern):
+    server, told, update = (by_label(modern, view) for view in (*VIEWS[:2], ("update", "secret")))
+    name = "Gaussian σ = 1"
+    ran = next(p for p in modern.points if p.label == name)
+    assert server[name].rero == pytest.approx(ran.notions["rero_bound"])
+    assert server[name].rung() == "proven"
+    # Secret participation is worth nothing to a server that knows who took part when, nor for one
+    # update that the record is in: only the bound of the game that told it counts.
+    assert told[name].rero > server[name].rero
+    assert update[name].rero == told[name].rero
+    assert told[name].epsilon is None
+    assert update[name].epsilon is None
+    # The trained model is computed from the training: the same bound holds for it.
+    assert by_label(modern, ("model", "secret"))[name].rero == server[name].rero
+    # What is never sampled hides nothing: its account holds for whoever is told.
+    rows = synthetic.comparison_rows(seeds=1)
+    for row in rows:
+        row["privacy"]["schedule"] = {"sampling": "shuffled"}
+    assert by_label(answers_of(rows), TOLD)[name].rero == ran.notions["rero_bound"]
+
+
+def test_evidence_counts_against_whoever_sees_at_least_as_much(modern):
+    found = by_label(modern, SERVER)["VMF κ = 2500"]
+    assert {finding.threat for finding in found.findings} == {"update", "training", "model"}
+    assert {f.participation for f in found.findings} == {"secret"}
+    known = by_label(modern, TOLD)["VMF κ = 2500"]
+    assert {f.participation for f in known.findings} == {"secret", "known"}
+    alone = by_label(modern, ("model", "secret"))["VMF κ = 2500"]
+    assert {f.threat for f in alone.findings} == {"model"}
+    assert found.strongest.beats
+
+
+def test_attacks_are_compared_and_never_averaged():
+    rows = synthetic.modern_rows(seeds=2)
+    weak = copy.deepcopy([r for r in rows if r["attack"] == "identification"])
+    for row in weak:
+        row["attack_options"]["options"] = {"candidates": 10}
+        for item in row["identification"]:
+            item |= {"rate": item["blind"], "low": 0.0, "high": 1.0}
+    alone, both = answers_of(rows), answers_of(rows + weak)
+    for view in (SERVER, TOLD):
+        for one, other in zip(alone.standings[view], both.standings[view], strict=True):
+            assert one.identification == other.identification
+            assert one.rung() == other.rung()
+
+
+def test_seeds_of_one_setting_are_averaged_and_the_largest_bound_counts():
+    rows = synthetic.modern_rows(seeds=2)
+    mine = [r for r in rows if r["attack"] == "identification" and r["label"] == "VMF κ = 20"]
+    for row, rate, bound in zip(mine, (0.2, 0.4), (0.5, 0.6), strict=True):
+        row["identification"][0] |= {"rate": rate, "low": rate - 0.1, "high": rate + 0.1}
+        row["identification"][0]["bound"] = bound
+    point = next(p for p in answers_of(rows).points if p.label == "VMF κ = 20")
+    (ten,) = (
+        one
+        for one in evidence(point).chances
+        if (one.candidates, one.participation) == (10, "secret")
+    )
+    assert (ten.rate, ten.low, ten.high) == pytest.approx((0.3, 0.2, 0.4))
+    assert (ten.bound, ten.games) == (0.6, 800)
+
+
+def test_of_a_portfolio_the_winner_is_named():
+    rows = synthetic.modern_rows(seeds=1, attacks=("inverting-gradients",))
+    rows[0]["attack"] = "strongest"
+    rows[0]["reconstruction"] |= {"gain_dlg": 0.2, "gain_analytic": 0.9, "gain_mean-image": None}
+    assert evidence(answers_of(rows[:1]).points[0]).findings[0].attack == "Portfolio (Analytic)"
+
+
+def test_no_better_than_guessing_is_no_break_and_a_copy_of_one_victim_is():
+    rows = synthetic.modern_rows(seeds=1, attacks=("inverting-gradients",))
+    point = "Gaussian σ = 4"
+    stand = by_label(answers_of(rows), ("update", "secret"))[point]
+    assert stand.rung() == "resisted"
+    assert "no better than guessing" in stand.strongest.sentence
+    for row in rows:
+        if row["label"] == point:
+            row["reconstruction"]["ssim"][0] = 0.7
+    stand = by_label(answers_of(rows), ("update", "secret"))[point]
+    assert (stand.rung(), stand.legible) == ("broken", True)
+
+
+def test_rows_of_the_first_version_still_load_and_are_not_measured():
+    rows = synthetic.comparison_rows(seeds=1, attacks=("inverting-gradients",))
+    answers = answers_of(rows)
+    found = by_label(answers, SERVER)
+    assert found["Gaussian σ = 4"].rung() == "proven"
+    assert found["Natural channel κ = 10"].rung() == "untested"
+    assert "not measured" in found["Natural channel κ = 10"].strongest.sentence
+    assert found["Undefended"].rung() == "broken", "SSIM 0.99 needs no guess beside it"
+    assert threat_of(rows[0]) == "update"
+    told = {**rows[0], "claims": [{"lower": 3.5, "claim": 9.0, "about": "12 of 16 right"}]}
+    told["reconstruction"] = {**told["reconstruction"], "ssim": [0.1], "ssim_worst": 0.1}
+    stand = answers_of([told]).standings["update", "secret"][0]
+    assert stand.rung() == "broken"
+    assert "12 of 16 right" in stand.strongest.sentence
+
+
+def test_what_is_recommended_is_proven_defended_and_illegible(modern):
+    for view, level in itertools.product(VIEWS, np.linspace(0.3, 1, 15)):
+        limits = Requirements(accuracy=float(level)).limits()
+        chosen = choose(modern.ranked[view], limits)
+        able = [
+            one
+            for one in modern.standings[view]
+            if one.rung() == "proven"
+            and not one.legible
+            and (modern.points[one.point].mean("accuracy") or 0) >= level
+        ]
+        assert (chosen is None) == (not able)
+        if chosen is not None:
+            best = max(modern.points[one.point].mean("accuracy") for one in able)
+            assert modern.points[chosen.point].mean("accuracy") == pytest.approx(best, rel=1e-5)
+            assert modern.points[chosen.point].bounded
+
+
+def test_what_is_left_out_of_the_ranked_list_is_never_the_answer():
+    rows = synthetic.modern_rows(seeds=1)
+    for row in rows:
+        if row["defence"] == "vmf":
+            row["utility"]["test_accuracy"] -= 0.2
+    modern, generator = answers_of(rows), np.random.default_rng(0)
+    for view in (SERVER, TOLD):
+        every, kept = eligible(modern.points, modern.standings[view]), modern.ranked[view]
+        assert len(kept) < len(every)
+        for _ in range(200):
+            asked = Requirements(
+                *(float(x) if coin < 0.6 else None
+                  for x, coin in zip(
+                      (np.exp(generator.uniform(-1, 4)), *generator.uniform(0.1, 1, 3)),
+                      generator.random(4), strict=True))
+            ).limits()  # fmt: skip
+            assert choose(every, asked) == choose(kept, asked)
+
+
+def test_the_contradicted_and_the_named_are_never_recommended():
+    rows = synthetic.modern_rows(seeds=1)
+    name = answers_of(rows).gate(SERVER, Requirements())[1].split(":")[0].removeprefix("met by ")
+    for row in rows:
+        if row["label"] == name:
+            row["claims"] = [{"notion": "epsilon", "claim": 1.0, "lower": 2.0, "violated": True}]
+    assert name not in answers_of(rows).gate(SERVER, Requirements())[1]
+    rows = synthetic.modern_rows(seeds=1)
+    for row in rows:
+        for item in row["identification"]:
+            if row["label"] == name and item["candidates"] == 10:
+                item |= {"rate": 0.99, "low": 0.97, "high": 1.0, "bound": None}
+    assert name not in answers_of(rows).gate(SERVER, Requirements(epsilon=1e9))[1]
+
+
+def test_a_game_won_more_often_than_its_bound_allows_contradicts_it():
+    rows = synthetic.modern_rows(seeds=1)
+    for row in rows:
+        if row["attack"] == "identification" and row["label"] == "VMF κ = 100":
+            row["identification"][0] |= {"rate": 0.9, "low": 0.88, "high": 0.92}
+    answers = answers_of(rows)
+    assert {answers.points[i].label for i in answers.contradicted} == {"VMF κ = 100"}
+    assert by_label(answers, ("model", "known"))["VMF κ = 100"].rung() == "broken"
+
+
+def test_the_answer_gives_up_accuracy_or_says_that_nothing_protects(modern):
+    lines = modern.lines(SERVER)
+    assert len(lines) == 3
+    assert "Nothing tried protects at 89.0 %; give up" in lines[0]
+    assert max(map(len, lines)) <= 80
+    assert "Gaussian σ = 1" in lines[0]
+    assert "no intruder" in lines[1].lower()
+    assert "safest" not in " ".join(lines)
+    none = answers_of([r for r in synthetic.comparison_rows(seeds=1) if r["defence"] == "vmf"])
+    told = none.lines(TOLD)
+    assert told[0] == "Nothing tried is proven against threat training, participation known."
+    assert told[1].endswith("no proof.")
+    bare = answers_of(synthetic.comparison_rows(seeds=1, attacks=("none",)))
+    assert "Not attacked." in " ".join(bare.lines(SERVER))
+
+
+def test_the_risk_is_a_chance_with_its_proof(modern):
+    one = modern.ranked[SERVER][0]
+    first = modern.said(SERVER, one)["risks"][0]
+    assert first.startswith("An intruder who knows everyone else and sees the whole training picks")
+    assert "out of 10 in" in first
+    assert "no intruder can exceed" in first
+    assert first.endswith("blind: 10%.")
+    assert len(modern.said(SERVER, one)["risks"]) == 3
+
+
+def test_every_intruder_has_its_tables(modern):
+    tables = {one["key"]: one for one in intruders(modern)}
+    assert list(tables) == [" ".join(view) for view in VIEWS]
+    server = tables["training secret"]
+    order = [line["rung"] for line in server["ladder"]]
+    assert order == sorted(order, key=["proven", "resisted", "untested", "broken"].index)
+    assert server["counts"] == [10, 100, 1000]
+    assert not server["sandwich"]
+    line = tables["update secret"]["sandwich"][0]
+    assert line["floors"][0]["kind"] == "bound"
+    assert "untrained model" in line["victims"]
+    assert "labels told" in line["victims"]
+    assert victims(modern.points) == [line["victims"]]
+    floor = FloorSeen("update", 0.5, False, False, "", "")
+    assert _kind(floor, evidence(modern.points[0]).rebuilt[0]) == "estimate, undercut here"
+    assert any(
+        "no better than guessing" in one["verdict"] for one in tables["update secret"]["sandwich"]
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("eps<=8", "epsilon<=NUMBER"),
+        ("epsilon", "is not understood"),
+        ("epsilon>=8", "write epsilon<=8"),
+        ("accuracy<=0.8", "write accuracy>=0.8"),
+        ("accuracy>=80", "did you mean 0.8"),
+        ("rero<=nan", "a number above 0"),
+        ("epsilon<=-1", "a number above 0"),
+    ],
+)
+def test_a_requirement_that_is_wrong_is_one_line(text, complaint):
+    with pytest.raises(ValueError, match="require") as error:
+        Requirements.parse([text])
+    assert complaint in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+def test_requirements_hold_together(modern):
+    asked = Requirements.parse(["epsilon <= 8", "accuracy>=0.5", "identification≤0.4"])
+    assert asked == Requirements(epsilon=8, accuracy=0.5, identification=0.4)
+    assert asked.limits() == {"epsilon": 8, "identification": 0.4, "accuracy": 0.5}
+    assert Requirements().limits() == {"rero": 0.5}
+    with pytest.raises(ValueError, match="twice"):
+        Requirements.parse(["rero<=0.5", "rero<=0.3"])
+    met, line = modern.gate(SERVER, asked)
+    assert met
+    assert line.startswith("met by ")
+    met, line = modern.gate(SERVER, Requirements(epsilon=8, accuracy=0.99))
+    assert not met
+    assert "accuracy" in line
+    assert "epsilon" not in line, "the nearest keeps the proof and lacks only accuracy"
+    assert modern.gate(TOLD, Requirements(epsilon=8))[1].endswith("epsilon not proven (<=8 asked)")
+    assert nearest([], {}) is None
+    assert without_accuracy({"accuracy": 0.5, "rero": 0.2}) == {"rero": 0.2}
+
+
+def test_choosing_has_a_price_and_says_when_it_is_zero():
+    rows = synthetic.comparison_rows(seeds=2)
+    points = answers_of(rows).points
+    two = [p for p in points if p.label in ("Gaussian σ = 2", "Gaussian σ = 4")]
+    lines = price(points, two)
+    assert "zero here, because the records are public" in lines[0]
+    total = 2 * sum(p.notions["epsilon"] for p in two)
+    shown = float(lines[1].split("ε ≤ ")[1].split(" ")[0])
+    assert total <= shown <= 1.01 * total
+    assert "4 trained models" in lines[1]
+    assert "no finite ε" in lines[-1]
+    private = answers_of(synthetic.comparison_rows(seeds=1, public=False)).points
+    noisy = [p for p in private if math.isfinite(p.notions["epsilon"] or math.inf)]
+    assert "costs their composition" in price(noisy, noisy)[-1]
+    assert "zero" not in " ".join(price(noisy, noisy))
+
+
+def test_chances_are_short_and_bounds_round_up():
+    assert [chance(x) for x in (0.296, 0.004, 1.0, 0.0)] == ["30%", "0.4%", "100%", "0%"]
+    assert [chance_at_most(x) for x in (0.32221, 0.1, 0.00123, 0.9999999)] == [
+        "32.3%", "10%", "0.123%", "100%",
+    ]  # fmt: skip
+    for value in np.random.default_rng(0).uniform(0, 1, 500):
+        assert float(chance_at_most(value)[:-1]) >= 100 * value - 1e-12

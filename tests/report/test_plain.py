@@ -1,0 +1,109 @@
+"""The plain voice, and the one person whom the first screen shows."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import synthetic
+
+from recondite import report
+from recondite.report import words
+from recondite.report.answer import Answers
+from recondite.report.markers import marker
+from recondite.report.person import people
+from recondite.report.plain import TERMS, limit_of, plain_label, plain_name
+from recondite.report.rows import read_runs
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(0.3, "3 in 10"), (0.3001, "3.1 in 10"), (0.322, "3.3 in 10"), (1, "10 in 10")],
+)
+def test_limits_in_ten_are_rounded_up(value, said):
+    assert words.in_ten_at_most(value) == said
+    assert limit_of(value) == ("no limit is proven" if value == 1 else f"never more than {said}")
+
+
+def test_no_limit_is_ever_below_its_bound():
+    for value in np.random.default_rng(0).uniform(0, 1, 2000):
+        for count in (10, 100, 1000):
+            shown = float(words.in_ten_at_most(value, count).split(" in ")[0].replace(",", ""))
+            assert shown / count >= value - 1e-9
+    assert words.in_ten(0.034, 100) == "3 in 100"
+    assert words.in_ten_span(0.0149, 0.271) == "0.1 to 2.8 in 10"
+
+
+def test_every_term_is_one_line_and_plain():
+    for line in TERMS.values():
+        assert len(line) < 100
+        assert not set("εδσκ≤") & set(line)
+
+
+def test_names_without_symbols():
+    assert plain_name("gaussian") == "Gaussian noise"
+    assert plain_name("none") == "Undefended"
+    assert plain_name("a-strangers", "Strange λ = 3") == "Strange λ"
+    assert all(marker(shape, 0, 0).startswith("M") for shape in range(10))
+
+
+@pytest.fixture(scope="module")
+def some(tmp_path_factory):
+    """A small run: undefended, and Gaussian noise at one strength."""
+    folder = tmp_path_factory.mktemp("some")
+    rows = [row for row in synthetic.modern_rows() if row["value"] in (None, 2.0)]
+    rows = [row for row in rows if row["defence"] in ("none", "gaussian")]
+    synthetic.pictures(folder, rows)
+    return synthetic.write(folder, rows), rows
+
+
+def test_the_person_is_the_one_whom_the_chosen_defence_protects_least(some):
+    folder, rows = some
+    answers = Answers.of(read_runs(folder))
+    chosen = next(point for point in answers.points if point.defence == "gaussian")
+    (person,) = people(answers, [chosen.index], show_private=False)
+    made = next(r for r in rows if r["defence"] == "gaussian" and r["reconstruction"])
+    best = int(np.argmax(made["reconstruction"]["ssim"]))
+    original, bare, defended, guess = person.tiles
+    with np.load(folder / made["reconstruction"]["gallery"]) as held:
+        from recondite.report.gallery import _png
+
+        assert original.content == _png(held["originals"][best])
+        assert defended.content == _png(held["reconstructions"][best])
+        assert guess.content == _png(held["guesses"][best])
+    assert bare.content is not None
+    assert plain_label(chosen) in defended.title
+    assert defended.note in ("nearer than the guess", "no nearer than the guess")
+
+
+def test_what_is_said_keeps_to_its_bound_and_its_intruder(some):
+    answers = Answers.of(read_runs(some[0]))
+    view = ("training", "secret")
+    (one,) = answers.ranked[view]
+    said = answers.said(view, one)["plain"]
+    bound = answers.standings[view][one.point].rero
+    shown = float(said["chance"].rsplit("never more than ", 1)[1].split(" in")[0])
+    assert shown / 10 >= bound
+    assert shown == math.ceil(100 * bound - 1e-9) / 10
+    assert "by guessing 1 in 10" in said["chance"]
+    assert "An intruder who knows when your record was used" in said["uncovered"]
+    assert "without a defence" in said["cost"]
+
+
+def test_rows_of_a_table_and_hostile_contents_are_shown_as_text(some, tmp_path):
+    rows = [json.loads(json.dumps(synthetic.plain(row))) for row in some[1]]
+    (tmp_path / "run" / "gallery").mkdir(parents=True)
+    for row in rows:
+        made = row["reconstruction"]
+        if made:
+            cells = {"columns": ["age", "city"], "cells": ["41", "<img src=x onerror=alert(1)>"]}
+            contents = [json.dumps(cells)] * made["images"]
+            right = [json.dumps({**cells, "right": [True, False]})] * made["images"]
+            np.savez(tmp_path / "run" / made["gallery"], media=np.array("application/json"),
+                     originals=np.array(contents), reconstructions=np.array(right),
+                     guesses=np.array(contents))  # fmt: skip
+    run = synthetic.write(tmp_path / "run", rows)
+    html = report.build([run], tmp_path / "r.html").read_text(encoding="utf-8")
+    assert "<mark>41</mark>" in html
+    assert "<img src=x" not in html
+    assert html.count("could not be read") == 0
