@@ -12,9 +12,9 @@ import torch
 
 import recondite as rc
 from recondite.federated import AuditingStrategy, Auditor
-from recondite.federated.app import ready_client
-from recondite.federated.in_process import HereGrid
-from recondite.federated.server import federate
+from recondite.federated.flower.app import ready_client
+from recondite.federated.flower.server import federate
+from recondite.federated.flower.simulation import HereGrid
 from recondite.federated.settings import Settings
 
 flwr = pytest.importorskip("flwr.app")

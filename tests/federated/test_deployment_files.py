@@ -8,9 +8,9 @@ import sys
 import pytest
 
 from recondite.cli.main import run
-from recondite.federated.certificates import issue, kept
+from recondite.federated.flower.certificates import issue, kept
+from recondite.federated.flower.project import write_app
 from recondite.federated.policy import Policy
-from recondite.federated.project import write_app
 from recondite.federated.settings import Settings
 
 pytest.importorskip("cryptography")

@@ -9,8 +9,8 @@ import time
 import pytest
 
 from recondite.cli.main import run
-from recondite.federated.deployment import Deployment
-from recondite.federated.processes import descendants
+from recondite.federated.flower.deployment import Deployment
+from recondite.federated.flower.processes import descendants
 
 pytest.importorskip("flwr")
 pytest.importorskip("cryptography")
@@ -18,7 +18,7 @@ pytest.importorskip("cryptography")
 # Two processes, one with a child in a session of its own, as Flower's have.
 SCRIPT = """
 import sys, time
-import recondite.federated.deployment as module
+import recondite.federated.flower.deployment as module
 
 module._program = lambda name: sys.executable
 CHILD = "import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'], start_new_session=True); time.sleep(600)"
@@ -40,7 +40,7 @@ except KeyboardInterrupt:
 
 
 def living(found):
-    from recondite.federated.processes import _living
+    from recondite.federated.flower.processes import _living
 
     return _living(found)
 
@@ -72,7 +72,7 @@ def test_a_signal_leaves_nothing_running(tmp_path, name):
 
 
 def test_a_node_that_stopped_is_started_again_and_a_lost_one_is_left(tmp_path, monkeypatch):
-    import recondite.federated.deployment as module
+    import recondite.federated.flower.deployment as module
 
     monkeypatch.setattr(module, "_RETRIES", (0.0, 0.0))
     monkeypatch.setattr(module, "_program", lambda name: sys.executable)
@@ -112,7 +112,7 @@ def test_a_folder_is_its_owners_and_serves_one_deployment(tmp_path):
 
 
 def test_what_processes_write_is_their_owners(tmp_path, monkeypatch):
-    import recondite.federated.deployment as module
+    import recondite.federated.flower.deployment as module
 
     monkeypatch.setattr(module, "_program", lambda name: sys.executable)
     machine = Deployment(tmp_path / "up", 1)
@@ -140,7 +140,7 @@ def test_a_used_folder_does_not_lend_its_results_to_a_run_that_cannot_start(
 def test_a_run_that_ends_early_does_not_show_the_table_of_the_last_one(
     tmp_path, capsys, monkeypatch
 ):
-    import recondite.federated.deployment as module
+    import recondite.federated.flower.deployment as module
 
     results = tmp_path / "results"
     results.mkdir()

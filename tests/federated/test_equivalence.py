@@ -3,9 +3,9 @@
 import pytest
 
 import recondite as rc
-from recondite.federated.app import ready_client
-from recondite.federated.in_process import HereGrid
-from recondite.federated.server import federate
+from recondite.federated.flower.app import ready_client
+from recondite.federated.flower.server import federate
+from recondite.federated.flower.simulation import HereGrid
 from recondite.federated.settings import Settings
 from recondite.training.plan import Plan
 from recondite.training.trainer import train

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from recondite.federated.in_process import HereGrid
+from recondite.federated.flower.simulation import HereGrid
 
 FOLDER = Path(__file__).parents[2] / "examples" / "federated"
 

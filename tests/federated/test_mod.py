@@ -8,7 +8,8 @@ import pytest
 
 import recondite as rc
 from recondite.federated import Budget, defend, spent
-from recondite.federated.ledger import MemoryLedger, ReleaseLedger
+from recondite.federated.flower.replies import MemoryLedger
+from recondite.federated.ledger import ReleaseLedger
 
 
 def sent_arrays(reply):
@@ -127,7 +128,7 @@ def test_a_client_that_died_before_its_reply_is_counted_once(message, context, a
     object.__delattr__(mod, "open_ledger")
     stored = ReleaseLedger(tmp_path).stored(written[0]["key"])
     reply = mod(message(), context(), app())
-    from recondite.federated.replies import loads
+    from recondite.federated.update import loads
 
     for name, array in loads(stored).items():
         assert np.array_equal(array, sent_arrays(reply)[name])
@@ -140,7 +141,7 @@ def test_the_ledger_is_on_disk_before_the_reply(message, context, app, tmp_path,
     monkeypatch.setattr(
         ReleaseLedger, "write", lambda self, line: (real(self, line), order.append("ledger"))
     )
-    import recondite.federated.mod as module
+    import recondite.federated.flower.mod as module
 
     made = module.train_reply
     monkeypatch.setattr(

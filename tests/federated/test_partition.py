@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 from recondite.federated import dirichlet, iid
+from recondite.federated.policy import Policy
+from recondite.federated.shares import check_auditable, held_out_set, initial_model, share_of
 
 LABELS = np.repeat(np.arange(10), 40)
 
@@ -32,3 +34,17 @@ def test_mistakes():
         iid(3, 4)
     with pytest.raises(ValueError, match="alpha must be above 0"):
         dirichlet(LABELS, 2, 0.0)
+
+
+def test_rows_of_a_table_are_shared_out(tmp_path):
+    rng = np.random.default_rng(0)
+    lines = [f"{rng.integers(18, 90)},{rng.choice(list('abc'))},{n % 2}" for n in range(120)]
+    path = tmp_path / "people.csv"
+    path.write_text("\n".join(["age,town,ill", *lines]) + "\n")
+    policy = Policy("none", data=f"{path}#ill", model="mlp2", clients=3)
+    parts = [share_of(policy, client) for client in range(3)]
+    assert {part.kind for part in parts} == {"rows of a table"}
+    assert sum(map(len, parts)) + len(held_out_set(policy)) == 120
+    assert initial_model(policy)(parts[0].features).shape == (len(parts[0]), 2)
+    with pytest.raises(ValueError, match="audit_every must be 0 .*rows of a table"):
+        check_auditable(policy)

@@ -5,11 +5,10 @@ from dataclasses import fields
 import numpy as np
 import pytest
 
-from recondite.federated.app import client_app, ready_client
-from recondite.federated.policy import ASKED, Policy
+from recondite.federated.flower.app import client_app, ready_client
+from recondite.federated.policy import ASKED, Policy, StayOutError
 from recondite.federated.settings import Settings
 from recondite.federated.shares import initial_model
-from recondite.federated.staying_out import StayOutError
 
 flwr = pytest.importorskip("flwr.app")
 
@@ -60,7 +59,7 @@ def ask(message, tmp_path, monkeypatch):
         .items()
     }
     calls = []
-    import recondite.federated.app as module
+    import recondite.federated.flower.app as module
 
     real = module.train_locally
     monkeypatch.setattr(module, "train_locally", lambda *a: (calls.append(a), real(*a))[1])

@@ -2,11 +2,11 @@
 
 import pytest
 
-import recondite.federated.server as module
-from recondite.federated.app import ready_client
-from recondite.federated.in_process import HereGrid
+import recondite.federated.flower.server as module
+from recondite.federated.flower.app import ready_client
+from recondite.federated.flower.server import federate
+from recondite.federated.flower.simulation import HereGrid
 from recondite.federated.ledger import ReleaseLedger
-from recondite.federated.server import federate
 from recondite.federated.settings import Settings
 
 

@@ -4,12 +4,12 @@ import numpy as np
 import pytest
 
 from recondite.federated import Limits, ScreeningStrategy
-from recondite.federated.app import _Client
-from recondite.federated.in_process import HereGrid
-from recondite.federated.server import federate
+from recondite.federated.flower.app import _Client
+from recondite.federated.flower.server import federate
+from recondite.federated.flower.simulation import HereGrid
+from recondite.federated.flower.strategy import BoundedFedAvg
 from recondite.federated.settings import Settings
 from recondite.federated.shares import initial_model
-from recondite.federated.waiting import BoundedFedAvg
 
 flwr = pytest.importorskip("flwr.app")
 

@@ -1,4 +1,4 @@
-"""Federated learning on Flower: defences on the client, an auditor on the server.
+"""Federated learning: policies, ledgers and costs of clients, an auditor; Flower and NVFlare.
 
 Names are loaded on first use: reading a ledger needs neither Flower nor torch.
 """
@@ -11,28 +11,24 @@ from recondite._lazy import lazy_names
 
 if TYPE_CHECKING:
     from recondite.federated.auditor import Auditor
-    from recondite.federated.budget import Budget
-    from recondite.federated.checks import Limits
-    from recondite.federated.cost import Spent, spent
+    from recondite.federated.cost import Budget, Spent, spent
+    from recondite.federated.flower.mod import defend
+    from recondite.federated.flower.screening import Limits, ScreeningStrategy
+    from recondite.federated.flower.strategy import AuditingStrategy
     from recondite.federated.ledger import ReleaseLedger
-    from recondite.federated.mod import defend
-    from recondite.federated.partition import dirichlet, iid
     from recondite.federated.policy import Policy
-    from recondite.federated.screening import ScreeningStrategy
-    from recondite.federated.strategy import AuditingStrategy
+    from recondite.federated.shares import dirichlet, iid
     from recondite.federated.training_report import trained_with
 
 _WHERE = {
     "auditor": ("Auditor",),
-    "budget": ("Budget",),
-    "checks": ("Limits",),
-    "cost": ("Spent", "spent"),
+    "cost": ("Budget", "Spent", "spent"),
+    "flower.mod": ("defend",),
+    "flower.screening": ("Limits", "ScreeningStrategy"),
+    "flower.strategy": ("AuditingStrategy",),
     "ledger": ("ReleaseLedger",),
-    "mod": ("defend",),
-    "partition": ("dirichlet", "iid"),
     "policy": ("Policy",),
-    "screening": ("ScreeningStrategy",),
-    "strategy": ("AuditingStrategy",),
+    "shares": ("dirichlet", "iid"),
     "training_report": ("trained_with",),
 }
 

@@ -21,6 +21,7 @@ from torch import Tensor, nn
 from recondite import _validate
 from recondite.federated.evidence import Originals, gallery_bytes, row_of
 from recondite.federated.flower import log
+from recondite.studies.shapes import Row
 from recondite.studies.store import Store
 
 __all__ = ["Auditor"]
@@ -84,7 +85,7 @@ class Auditor:
         pending: int = 8,
         scale: tuple[Sequence[float], Sequence[float]] | None = None,
         originals: Callable[[int, str], Originals | None] | None = None,
-        about: dict[str, Any] | None = None,
+        about: Mapping[str, Any] | None = None,
         loss_fn: Callable[[Tensor, Tensor], Tensor] | None = None,
         study: str = "federated",
         seed: int | None = None,
@@ -101,7 +102,7 @@ class Auditor:
         self.about = dict(about or {})
         self._loss_fn = loss_fn or nn.functional.cross_entropy
         self.study, self._seed = study, seed
-        self.rows: list[dict[str, Any]] = []
+        self.rows: list[Row] = []
         self.dropped = 0
         self._utility: dict[int, dict[str, float]] = {}
         self._store = Store(Path(out))
@@ -181,7 +182,7 @@ class Auditor:
         finally:
             self._free.set()
 
-    def finish(self, wait: float | None = None, *, report: bool = True) -> list[dict[str, Any]]:
+    def finish(self, wait: float | None = None, *, report: bool = True) -> list[Row]:
         """Ends the auditor and writes its report.
 
         Args:
@@ -252,7 +253,8 @@ class Auditor:
             name: torch.from_numpy(job.before[name] - job.after[name]) / self.learning_rate
             for name in names
         }
-        records = self.batch_size * (self.local_steps if self.attack.name == "multi-step" else 1)
+        # An attack that knows of local steps rebuilds the records of all of them.
+        records = self.batch_size * getattr(self.attack, "local_steps", 1)
         found = self.attack.reconstruct(
             self._model,
             self._loss_fn,
@@ -306,7 +308,7 @@ class Auditor:
         return (0.0 - mean) / std, (1.0 - mean) / std
 
 
-def _sentence(row: dict[str, Any]) -> str:
+def _sentence(row: Row) -> str:
     found = row["reconstruction"]
     where = f"recondite auditor: round {row['round']}, client {row['client']}"
     if row["ground_truth"]:

@@ -10,6 +10,7 @@ from typing import Any
 
 from recondite.federated.settings import Settings
 from recondite.models import load_weights, save_weights
+from recondite.studies.shapes import Row
 from recondite.training.record import write_json
 
 __all__ = ["Checkpoint"]
@@ -37,7 +38,7 @@ class Checkpoint:
     folder: Path
     federation: str = field(default_factory=lambda: secrets.token_hex(16))
     done: int = 0
-    rows: list[dict[str, Any]] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
 
     @classmethod
     def resumed(cls, folder: Path, settings: Settings, model: Any) -> Checkpoint:
@@ -55,7 +56,7 @@ class Checkpoint:
         load_weights(model, folder / found["weights"])
         return cls(folder, found["federation"], found["done"], found["rows"])
 
-    def write(self, settings: Settings, model: Any, number: int, row: dict[str, Any]) -> None:
+    def write(self, settings: Settings, model: Any, number: int, row: Row) -> None:
         """After a round, before the next is sent: its weights first, then what names them."""
         self.folder.mkdir(parents=True, exist_ok=True)
         self.done = number
@@ -83,5 +84,5 @@ class Checkpoint:
                 path.unlink(missing_ok=True)
 
 
-def _fixed(settings: Settings) -> dict[str, Any]:
+def _fixed(settings: Settings) -> dict[str, object]:
     return {key: value for key, value in settings.to_config().items() if key not in _FREE}

@@ -1,4 +1,4 @@
-"""What a client's releases cost so far: every line of its ledger, composed."""
+"""What a client's releases cost so far, every line of its ledger composed, and what they may."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ import contextlib
 import functools
 import json
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from recondite import _validate
+from recondite.accounting.composition import rdp_epsilon
 from recondite.accounting.pld import pld_epsilon
-from recondite.accounting.rdp import rdp_epsilon
 from recondite.accounting.run import compose
 from recondite.accounting.schedules import (
     FixedSize,
@@ -20,36 +21,76 @@ from recondite.accounting.schedules import (
     Schedule,
     Shuffled,
 )
-from recondite.federated.budget import Budget
+from recondite.federated.ledger import Line
+from recondite.federated.shared_noise import with_slack
 from recondite.mechanisms import Mechanism, UndefinedNotionError
 from recondite.mechanisms.registry import mechanisms
-from recondite.notions import MechanismRun, format_bound, json_ready
+from recondite.notions import MechanismRun, account_for, format_bound, json_ready, notions
 from recondite.notions.base import Scope
+from recondite.notions.registry import built_in
 
-__all__ = ["NOT_BOUNDED", "Spent", "overspent", "spent"]
+__all__ = ["NOT_BOUNDED", "Budget", "Spent", "overspent", "spent"]
 
 NOT_BOUNDED = "not bounded"
 _WHOLE = "the client: its whole share of the data, replaced by any other (so each record in it too)"
 _RECORD = "a record of the client"
 _FEATURES = "the features of a record of the client (information only: no ε is claimed)"
 _NOTHING = "nothing was released"
+_IN_SHARES = "no bound is proved for noise that clients add in shares"
+# Where noise is added, and from whom it protects; the weakest first.
+_AGAINST = {
+    "server": "whoever sees the models; not the server, which adds the noise and is trusted",
+    "sum": "a server that follows the protocol of secure aggregation and sees sums only, where {0} "
+    "honest clients added their shares of the noise",
+    "client": "a server that sees every message of this client",
+}
 
-Line = dict[str, Any]
+Account = Mapping[str, Any]  # a channel's own, or that of a share of noise, as JSON
 Runs = list[tuple[Mechanism, Schedule]]
 Reasons = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Budget:
+    """Limits on all that one client releases, over rounds, runs and restarts.
+
+    A round that would exceed any of them is not released: the client stays out of it.
+
+    Attributes:
+      epsilon: The largest ε, at ``delta``.
+      delta: δ for ``epsilon``; chosen by the client, below one over what it protects.
+      information: The largest mutual information, in nats.
+      capacity: The largest log Bayes' capacity, in nats.
+      rounds: The most releases.
+    """
+
+    epsilon: float | None = None
+    delta: float = 1e-5
+    information: float | None = None
+    capacity: float | None = None
+    rounds: int | None = None
+
+    def __post_init__(self) -> None:
+        _validate.probability("delta", self.delta)
+        for name in ("epsilon", "information", "capacity"):
+            if getattr(self, name) is not None:
+                _validate.positive(name, getattr(self, name))
+        if self.rounds is not None:
+            _validate.at_least("rounds", self.rounds, 1)
 
 
 @dataclass(frozen=True)
 class Spent:
     """What was released, in every notion that has a value. All are upper bounds.
 
-    Guarantee: against a server that sees every message of this client, including which rounds it
-    took part in: no amplification by the sampling of clients is claimed. Not covered: how long a
-    reply took, whether the client was there, and what the server knows from elsewhere.
+    Guarantee: against whom ``against`` names, who may know which rounds the client took part in:
+    no amplification by the sampling of clients is claimed. Not covered: how long a reply took,
+    whether the client was there, and what the server knows from elsewhere.
 
     Attributes:
       protects: Whom or what the figures protect.
       level: "client", "record" or "channel"; "none" before the first release.
+      against: From whom: by where the noise is added, the weakest of all releases.
       rounds: Rounds released, or that may have been.
       steps: Noised steps released (rounds, where the update is noised as a whole).
       delta: δ of ``epsilon``.
@@ -62,10 +103,12 @@ class Spent:
       gamma: The three terms of Tan et al. (2024), Eq. (9): client, server, prior.
       simulation: Whether any noise followed from a seed: then nobody is protected.
       reasons: Why a figure is not defined.
+      notions: Figures of notions that other packages add, by their keys.
     """
 
     protects: str
     level: str
+    against: str
     rounds: int
     steps: int
     delta: float
@@ -74,10 +117,11 @@ class Spent:
     information: float | None
     capacity: float | None
     about: str
-    channel: dict[str, Any] | None
-    gamma: dict[str, Any]
+    channel: Account | None
+    gamma: dict[str, float | str]
     simulation: bool
     reasons: dict[str, str] = field(default_factory=dict)
+    notions: dict[str, float | None] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """One JSON object; infinite values are the string "inf"."""
@@ -97,11 +141,13 @@ def spent(lines: Iterable[Line], delta: float = 1e-5) -> Spent:
     runs = _runs(released)
     channel = _channel(released)
     level = _level(released)
-    nats, volume = _sums(runs, channel, reasons)
-    epsilon, relation = _epsilon(runs, channel, delta, reasons)
+    shares = _shares(released)
+    nats, volume = _sums(runs, channel, shares, reasons)
+    epsilon, relation = _epsilon(runs, channel, delta, shares, reasons)
     return Spent(
         protects={"client": _WHOLE, "record": _RECORD, "channel": _FEATURES}.get(level, _NOTHING),
         level=level,
+        against=_against(released),
         rounds=len(released),
         steps=sum(int(line.get("schedule", {}).get("steps", 0)) for line in released),
         delta=delta,
@@ -119,6 +165,7 @@ def spent(lines: Iterable[Line], delta: float = 1e-5) -> Spent:
         },
         simulation=any(line.get("simulation", False) for line in released),
         reasons=reasons,
+        notions=_others(runs, _undefined(runs, channel, shares), delta, reasons),
     )
 
 
@@ -130,9 +177,10 @@ def overspent(budget: Budget | None, lines: Sequence[Line]) -> str | None:
         return f"budget of {budget.rounds} rounds is spent"
     reasons: dict[str, str] = {}
     runs, channel = _runs(list(lines)), _channel(list(lines))
-    told, volume = _sums(runs, channel, reasons)
+    shares = _shares(list(lines))
+    told, volume = _sums(runs, channel, shares, reasons)
     limits = (
-        ("epsilon", budget.epsilon, _at_most(runs, channel, budget, reasons)),
+        ("epsilon", budget.epsilon, _at_most(runs, channel, budget, shares, reasons)),
         ("information", budget.information, told),
         ("capacity", budget.capacity, volume),
     )
@@ -148,16 +196,18 @@ def overspent(budget: Budget | None, lines: Sequence[Line]) -> str | None:
     return None
 
 
-def _at_most(runs: Runs, channel: Line | None, budget: Budget, reasons: Reasons) -> float | None:
+def _at_most(
+    runs: Runs, channel: Account | None, budget: Budget, shares: list[Account], reasons: Reasons
+) -> float | None:
     """ε through the Rényi curve where that fits the budget, which is quick; else the tight one."""
     if budget.epsilon is None:
         return None
-    if channel is None:
+    if channel is None and not shares:
         with contextlib.suppress(ValueError):
             quick, _ = rdp_epsilon(compose(runs)[0], budget.delta)
             if quick <= budget.epsilon:
                 return float(quick)
-    return _epsilon(runs, channel, budget.delta, reasons)[0]
+    return _epsilon(runs, channel, budget.delta, shares, reasons)[0]
 
 
 def _level(lines: list[Line]) -> str:
@@ -169,14 +219,32 @@ def _level(lines: list[Line]) -> str:
     return "none"
 
 
+def _against(lines: list[Line]) -> str:
+    """From whom the releases protect: by the weakest place where noise is added."""
+    places = {line.get("noise_at", "client") for line in lines}
+    honest = max((int(share["honest"]) for share in _shares(lines)), default=0)
+    for place, whom in _AGAINST.items():
+        if place in places:
+            return whom.format(honest)
+    return _AGAINST["client"]
+
+
+def _shares(lines: list[Line]) -> list[Account]:
+    """The lines' shares of noise, of those that are protected in sums only."""
+    return [line["share"] for line in lines if "share" in line]
+
+
 @functools.cache
 def _known() -> dict[str, type[Mechanism]]:
     """Read once: looking through the installed packages takes as long as a round's noise."""
     return mechanisms()
 
 
-def _mechanism(name: str, parameters: dict[str, Any]) -> Mechanism:
+def _mechanism(name: str, parameters: Mapping[str, Any]) -> Mechanism:
     known = _known()
+    if name not in known:  # a package that was installed meanwhile
+        _known.cache_clear()
+        known = _known()
     if name not in known:
         raise ValueError(f"ledger names a mechanism {name!r} that is not installed here")
     values = {k: tuple(v) if isinstance(v, list) else v for k, v in parameters.items()}
@@ -203,7 +271,7 @@ def _runs(lines: list[Line]) -> Runs:
     return runs
 
 
-def _schedule(same: dict[str, Any], steps: int, passes: int) -> Schedule:
+def _schedule(same: Mapping[str, Any], steps: int, passes: int) -> Schedule:
     size, records = int(same["batch_size"]), int(same["records"])
     if same["sampling"] == "poisson":
         return Poisson(size / records, steps)
@@ -216,8 +284,13 @@ def _schedule(same: dict[str, Any], steps: int, passes: int) -> Schedule:
     return Shuffled(whole, size, records)
 
 
-def _sums(runs: Runs, channel: Line | None, reasons: Reasons) -> tuple[float | None, float | None]:
+def _sums(
+    runs: Runs, channel: Account | None, shares: list[Account], reasons: Reasons
+) -> tuple[float | None, float | None]:
     """Information and capacity of all releases together, a channel's among them."""
+    if shares:
+        reasons["information"] = reasons["capacity"] = _IN_SHARES
+        return None, None
     told: float | None = 0.0 if channel is None else float(channel["per_record"])
     volume: float | None = 0.0
     if channel is not None:
@@ -242,7 +315,7 @@ def _added(
 
 
 def _epsilon(
-    runs: Runs, channel: Line | None, delta: float, reasons: Reasons
+    runs: Runs, channel: Account | None, delta: float, shares: list[Account], reasons: Reasons
 ) -> tuple[float | None, str | None]:
     if channel is not None:
         reasons["epsilon"] = "a data channel bounds information; no ε is claimed for it"
@@ -254,15 +327,45 @@ def _epsilon(
     except ValueError as error:
         reasons["epsilon"] = str(error)
         return None, None
+    if shares:
+        # Sums of discrete noise have the Gaussian's Rényi curve, and no proved pair.
+        return with_slack(lambda d: rdp_epsilon(composition, d)[0], delta, shares), relation.value
     return float(pld_epsilon(composition, delta)), relation.value
 
 
-def _channel(lines: list[Line]) -> dict[str, Any] | None:
+def _undefined(runs: Runs, channel: Account | None, shares: list[Account]) -> str:
+    """Why notions of other packages have no value for these releases; "" where they have one."""
+    if channel is not None:
+        return "a ledger of a data channel bounds information only"
+    if shares:
+        return _IN_SHARES
+    return "" if len(runs) == 1 else f"the releases are {len(runs)} runs: it is defined for one"
+
+
+def _others(runs: Runs, why: str, delta: float, reasons: Reasons) -> dict[str, float | None]:
+    """Figures of notions that other packages add."""
+    ours = built_in()
+    among = [notion for key, notion in notions().items() if key not in ours and notion.figures]
+    keys = [figure.key for notion in among for figure in notion.figures]
+    if why or not among:
+        reasons.update(dict.fromkeys(keys, why))
+        return dict.fromkeys(keys)
+    account = account_for(MechanismRun(*runs[0], delta), among)
+    values: dict[str, float | None] = {}
+    for notion in among:
+        for key, value in notion.row(account.to_dict()).items():
+            values[key] = None if value is None else float(value)
+            if value is None:
+                reasons[key] = account.reasons.get(notion.key, "it has no value here")
+    return values
+
+
+def _channel(lines: list[Line]) -> Account | None:
     """The account with the most nats: the channel's own ledger adds up, it never shrinks."""
     accounts = [line["channel"] for line in lines if line["level"] == "channel"]
     if not accounts:
         return None
-    most: dict[str, Any] = max(accounts, key=lambda account: float(account["per_record"]))
+    most: Account = max(accounts, key=lambda account: float(account["per_record"]))
     return most
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from typing import Any
 
@@ -12,6 +13,7 @@ import torch
 from torch import Tensor
 
 from recondite.metrics.images import score
+from recondite.studies.shapes import Row
 from recondite.training.record import machine
 
 __all__ = ["Originals", "gallery_bytes", "row_of"]
@@ -29,13 +31,13 @@ def row_of(
     round_number: int,
     client: str,
     attack: Any,
-    about: dict[str, Any],
+    about: Mapping[str, Any],
     pixels: Tensor,
     originals: Tensor | None,
     labels: Tensor | None,
     seconds: float,
     observed: str,
-) -> dict[str, Any]:
+) -> Row:
     """One row.
 
     Args:
@@ -55,7 +57,7 @@ def row_of(
     key = hashlib.blake2b(text.encode(), digest_size=12).hexdigest()
     loss = [float(value) for value in found.loss.reshape(-1)]
     agreement = None if found.agreement is None else float(found.agreement.mean())
-    result: dict[str, Any] = {
+    result: Row = {
         "images": len(pixels),
         "matching_loss": [value if np.isfinite(value) else None for value in loss],
         "agreement": agreement,
@@ -114,7 +116,7 @@ def _right(found: Tensor | None, labels: Tensor | None) -> float | None:
     return hits / max(len(true), 1)
 
 
-def _scores(pixels: Tensor, originals: Tensor) -> dict[str, Any]:
+def _scores(pixels: Tensor, originals: Tensor) -> Row:
     scores = score(pixels.clamp(0, 1), originals.clamp(0, 1))
     summary = scores.summary()
     kept = ("mse_mean", "mse_median", "mse_worst", "ssim_mean", "ssim_worst")

@@ -14,9 +14,10 @@ from torch.utils.data import DataLoader, Dataset
 
 from recondite.federated.policy import Policy
 from recondite.federated.training_report import trained_with
-from recondite.records import ImageSet
+from recondite.records import Records
 from recondite.training.engine import PrivacyEngine
 from recondite.training.sampling import PrivateLoader
+from recondite.training.trainer import descend
 
 __all__ = ["Outcome", "Streams", "train_locally"]
 
@@ -69,13 +70,14 @@ class Outcome:
 
 
 def train_locally(
-    model: nn.Module, records: ImageSet, policy: Policy, streams: Streams | None = None
+    model: nn.Module, records: Records, policy: Policy, streams: Streams | None = None
 ) -> Outcome:
     """Trains a model in place for E steps.
 
     With a defence at the level of records the steps are those of a :class:`PrivacyEngine`, which
     is reported to the mod. Otherwise they are plain SGD: sums over a batch divided by the
-    expected batch size, as the engine does.
+    expected batch size, as the engine does, which takes no layers that mix records, as such a
+    client may.
 
     Args:
       model: With the weights that the server sent.
@@ -105,42 +107,40 @@ def train_locally(
             sampling=sampling,
         )
         if streams.noise is not None:
-            engine._generator.set_state(
+            engine.generator.set_state(
                 torch.frombuffer(bytearray(streams.noise), dtype=torch.uint8)
             )
     else:
         loader = PrivateLoader(source, sampling=policy.sampling, seed=policy.seed_or_none)
     walk = _Walk(loader, streams, seeded=policy.seed_or_none is not None)
+
+    def plain(count: int) -> float:
+        return count * loader.draw.keep / loader.batch_size
+
     total, used = 0.0, []
-    for places, (images, labels) in walk.batches(policy.local_steps):
-        optimizer.zero_grad(set_to_none=True)
-        loss = nn.functional.cross_entropy(model(images), labels, reduction="sum")
-        if engine is None:
-            share = loader.draw.keep / loader.batch_size
-            torch.autograd.backward(loss * share)
-        else:
-            torch.autograd.backward(loss / len(labels))
-        optimizer.step()
-        total += float(loss.detach()) / len(labels)
+    batches = walk.batches(policy.local_steps)
+    for loss in descend(model, optimizer, batches, plain if engine is None else None):
+        total += loss
         if policy.truth:
             # The records themselves: what a channel hands out is not what an attacker wants.
-            used.append((records.images[places], records.labels[places]))
+            places = loader.draw.records
+            used.append((records.features[places], records.labels[places]))
     if engine is not None:
         trained_with(engine, model, passes=None if policy.seed < 0 else walk.begun)
-        walk.streams.noise = bytes(engine._generator.get_state().numpy().tobytes())
+        walk.streams.noise = bytes(engine.generator.get_state().numpy().tobytes())
     return Outcome(policy.local_steps, total / policy.local_steps, walk.streams, used)
 
 
 class _Plain(Dataset[Any]):
     """Records one by one."""
 
-    def __init__(self, records: ImageSet) -> None:
+    def __init__(self, records: Records) -> None:
         self._records = records
 
     def __len__(self) -> int:
         return len(self._records)
 
-    def __getitem__(self, index: int) -> tuple[torch.Tensor, int]:
+    def __getitem__(self, index: int) -> tuple[torch.Tensor, float]:
         return self._records[index]
 
 
@@ -149,18 +149,10 @@ class _Walk:
 
     def __init__(self, loader: PrivateLoader, streams: Streams, *, seeded: bool) -> None:
         self.loader, self.begun = loader, 0
-        self._planned: list[Any] = []
-        self._fetch = loader._fetch
-        watched: Any = loader
-        watched._fetch = self._remember
         self.streams = Streams(streams.epoch, streams.taken, streams.noise) if seeded else Streams()
 
-    def _remember(self, planned: Any) -> Any:
-        self._planned = planned
-        return self._fetch(planned)
-
-    def batches(self, steps: int) -> Iterator[tuple[list[int], Any]]:
-        """So many batches, each with the places of its records."""
+    def batches(self, steps: int) -> Iterator[Any]:
+        """So many batches."""
         done = 0
         while done < steps:
             if self.streams.epoch is not None:
@@ -174,14 +166,14 @@ class _Walk:
                     continue
                 self.streams.taken = position + 1
                 done += 1
-                yield self._planned[position][0], batch
+                yield batch
                 if done == steps:
                     return  # without asking for another batch: a channel would count it
             self.streams.epoch, self.streams.taken = _state(self.loader), 0
 
 
 def _state(loader: PrivateLoader) -> dict[str, Any]:
-    state = loader._rng.bit_generator.state
+    state = loader.generator.bit_generator.state
     plain: dict[str, Any] = json.loads(json.dumps(state, default=lambda array: array.tolist()))
     return plain
 
@@ -189,4 +181,4 @@ def _state(loader: PrivateLoader) -> dict[str, Any]:
 def _set_state(loader: PrivateLoader, state: dict[str, Any]) -> None:
     inner = {key: np.array(value, dtype=np.uint64) for key, value in state["state"].items()}
     buffer = np.array(state["buffer"], dtype=np.uint64)
-    loader._rng.bit_generator.state = {**state, "state": inner, "buffer": buffer}
+    loader.generator.bit_generator.state = {**state, "state": inner, "buffer": buffer}

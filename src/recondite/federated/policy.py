@@ -13,18 +13,27 @@ from typing import Any, TypeVar
 from recondite import _validate
 from recondite.accounting.schedules import SAMPLINGS
 from recondite.defences import Defence, defences
-from recondite.federated.staying_out import StayOutError
+from recondite.federated.shared_noise import in_shares
 from recondite.mechanisms import Mechanism
 
-__all__ = ["ASKED", "Policy", "typed_values"]
+__all__ = ["ASKED", "PLACES", "Policy", "StayOutError", "typed_values"]
 
 # All that a client reads of what a server configures, beside what names a round in its ledger
 # (server-round, federation).
 ASKED = ("learning_rate", "local_steps")
+# Where noise may be added.
+PLACES = ("client", "sum", "server")
 # A node's place among the shares: pinned on the node too, and no part of the policy.
 _PLACE = ("partition_id", "num_partitions")
 
 P = TypeVar("P", bound="Policy")
+
+
+class StayOutError(Exception):
+    """The client takes no part in this round.
+
+    The message goes to the server too: it depends on settings and counts, never on the data.
+    """
 
 
 @dataclass(frozen=True)
@@ -61,6 +70,12 @@ class Policy:
       alpha: Concentration of the Dirichlet law.
       records: Records of the whole data set to use; 0 for all.
       truth: Folder where simulated clients leave what they trained on, for the auditor's scores.
+      noise_at: Where a client-level mechanism's noise is added: by this client to its own update
+        ("client"), in shares that protect the sum ("sum"), or by a server that is trusted with the
+        bounded update ("server").
+      secure: 1 lets updates leave inside secure sums (SecAgg+) only.
+      honest: The fewest clients in a sum; with noise in shares, those whose shares make up the
+        noise: assumed to be honest.
     """
 
     defence: str = ""
@@ -85,6 +100,9 @@ class Policy:
     alpha: float = 0.3
     records: int = 0
     truth: str = ""
+    noise_at: str = "client"
+    secure: int = 0
+    honest: int = 2
 
     def __post_init__(self) -> None:
         if not self.defence:
@@ -100,9 +118,25 @@ class Policy:
         _validate.choice("level", self.level, ("client", "record"))
         _validate.choice("noise", self.noise, ("once", "per_step"))
         _validate.choice("defence", self.defence, tuple(_known()))
+        _validate.choice("noise_at", self.noise_at, PLACES)
+        _validate.choice("secure", self.secure, (0, 1))
+        _validate.at_least("honest", self.honest, 2)
         if self.mechanism_name and self.strength <= 0:
             parameter = self.described.parameter
             raise ValueError(f"strength must be above 0: the {parameter} of {self.defence}")
+        if self.noise_at != PLACES[0]:
+            self._check_place()
+
+    def _check_place(self) -> None:
+        mechanism = self.mechanism()
+        if mechanism is None or self.level != "client":
+            raise ValueError("noise_at is for mechanisms on whole updates: level client")
+        if self.shares_noise:
+            if not self.secure:
+                raise ValueError("noise_at sum needs secure = 1: a share alone protects too little")
+            in_shares(mechanism, self.max_norm, self.honest)
+        elif mechanism.stage == "record":
+            raise ValueError(f"{self.defence} noises each update by itself: noise_at client")
 
     @classmethod
     def pinned(cls, node: Mapping[str, Any], app: Policy | None = None) -> Policy:
@@ -125,7 +159,7 @@ class Policy:
         if not values.get("defence"):
             raise StayOutError("no defence is pinned on this node, so it does not train")
         found = Policy(**values)
-        if app is None and found.defence != "none" and not found.ledger:
+        if app is None and not found.undefended and not found.ledger:
             raise StayOutError("no ledger is pinned on this node, so it does not train")
         return found
 
@@ -175,6 +209,21 @@ class Policy:
     def with_values(self: P, **changes: Any) -> P:
         """The same with some values changed."""
         return replace(self, **changes)
+
+    @property
+    def shares_noise(self) -> bool:
+        """Whether this client adds a share of the noise on a sum."""
+        return self.noise_at == PLACES[1]
+
+    @property
+    def trusts_server(self) -> bool:
+        """Whether the server adds the noise."""
+        return self.noise_at == PLACES[2]
+
+    @property
+    def undefended(self) -> bool:
+        """Whether the update leaves as it is."""
+        return not (self.described.private or self.described.bounds)
 
     @property
     def seed_or_none(self) -> int | None:

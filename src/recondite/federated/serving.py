@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from pathlib import Path
@@ -81,7 +81,7 @@ class Serving:
         self._made[id(loader)] = (loader, made)  # the loader too: its id must stay its own
         return made
 
-    def account(self) -> dict[str, Any]:
+    def account(self) -> Mapping[str, Any]:
         """What was told of the record that was told most of.
 
         Raises:

@@ -8,6 +8,7 @@ from typing import Any
 
 from recondite import _validate
 from recondite.federated.policy import ASKED, Policy, typed_values
+from recondite.federated.shared_noise import SharedNoise, in_shares
 
 __all__ = ["SERVER", "Settings"]
 
@@ -36,6 +37,7 @@ class Settings(Policy):
       max_weight: The most that a reply counts in the average, whatever number of examples the
         client says it has; 1 weighs all alike.
       resume: 1 goes on from the checkpoint in ``out`` that a killed server left there.
+      server_ledger: Folder where the server counts what it released, where it adds the noise.
       max_update: The largest norm of an update that is averaged; 0 for one that follows from the
         defence.
     """
@@ -53,6 +55,7 @@ class Settings(Policy):
     max_weight: float = 1.0
     max_update: float = 0.0
     resume: int = 0
+    server_ledger: str = ""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -62,6 +65,10 @@ class Settings(Policy):
             _validate.positive(name, getattr(self, name))
         _validate.non_negative("max_update", self.max_update)
         _validate.probability("fraction", self.fraction, closed_at_one=True)
+        if self.secure and self.fraction < 1.0:
+            raise ValueError("fraction must be 1 with secure: every sum is of all that are there")
+        if self.secure and self.clients < self.honest:
+            raise ValueError(f"clients must be at least honest = {self.honest}, got {self.clients}")
 
     @classmethod
     def of(cls, *configurations: Mapping[str, Any]) -> Settings:
@@ -77,6 +84,16 @@ class Settings(Policy):
         """The clients' part, for who owns both sides."""
         return Policy(**{field.name: getattr(self, field.name) for field in fields(Policy)})
 
-    def asked(self) -> dict[str, Any]:
+    @property
+    def share(self) -> SharedNoise | None:
+        """The grid on which updates come to a secure sum; None where weights do."""
+        mechanism = self.mechanism()
+        if not self.secure or mechanism is None or not (self.shares_noise or self.trusts_server):
+            return None
+        if self.trusts_server:
+            return SharedNoise(0.0, self.max_norm, self.honest)
+        return in_shares(mechanism, self.max_norm, self.honest)[0]
+
+    def asked(self) -> dict[str, float | int]:
         """All that this server configures its clients with."""
         return {name.replace("_", "-"): getattr(self, name) for name in ASKED}

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
-from recondite.federated.staying_out import StayOutError
+from recondite.federated.ledger import Drawn, Line
+from recondite.federated.policy import StayOutError
 from recondite.federated.update import Arrays
 
 __all__ = ["TrainingReport", "listening", "only_trained", "reported", "trained_with"]
@@ -29,8 +30,8 @@ class TrainingReport:
     """
 
     mechanism: str
-    parameters: dict[str, Any]
-    schedule: dict[str, Any]
+    parameters: Mapping[str, Any]
+    schedule: Drawn
     names: tuple[str, ...]
     simulation: bool
     counted: Callable[[], None]
@@ -92,7 +93,7 @@ def listening() -> Iterator[list[TrainingReport]]:
         _REPORTS.reset(token)
 
 
-def reported(report: TrainingReport) -> dict[str, Any]:
+def reported(report: TrainingReport) -> Line:
     """The part of a ledger's line that a training is."""
     return {
         "mechanism": report.mechanism,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -9,10 +10,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recondite.federated.ledger import Line
 from recondite.mechanisms import Mechanism, Setting, Units
 from recondite.mechanisms.releasing import draw
 
-__all__ = ["Arrays", "configured", "difference", "is_statistic", "moved", "noised_names", "release"]
+__all__ = [
+    "Arrays",
+    "bounded",
+    "configured",
+    "difference",
+    "dumps",
+    "is_statistic",
+    "loads",
+    "moved",
+    "noised_names",
+    "one_release",
+    "release",
+]
 
 Arrays = Mapping[str, NDArray[Any]]
 Vector = NDArray[np.float64]
@@ -48,6 +62,24 @@ def configured(mechanism: Mechanism, before: Arrays, names: Sequence[str]) -> Me
     return mechanism.configured(Setting(shapes, max_batch_size=1, batch_size=1))
 
 
+def one_release(mechanism: Mechanism) -> Line:
+    """The part of a ledger's line that one noised update of a client is.
+
+    Replace-one: the client's whole update by any other.
+    """
+    return {
+        "mechanism": mechanism.name,
+        "parameters": mechanism.parameters(),
+        "schedule": {
+            "sampling": "shuffled",
+            "steps": 1,
+            "passes": 1,
+            "batch_size": 1,
+            "records": 1,
+        },
+    }
+
+
 def release(mechanism: Mechanism, update: Vector, max_norm: float, generator: Any) -> Vector:
     """One release of an update: bounded to ``max_norm``, noised, in the update's own scale.
 
@@ -60,15 +92,22 @@ def release(mechanism: Mechanism, update: Vector, max_norm: float, generator: An
       max_norm: The bound.
       generator: Where noise comes from; None for the operating system.
     """
-    # The norm of a huge update must not overflow: scale by the largest entry first.
-    peak = float(np.abs(update).max(initial=0.0))
-    norm = peak * float(np.linalg.norm(update / peak)) if peak > 0 else 0.0
-    bounded = update / max(norm, max_norm) if math.isfinite(norm) else np.zeros_like(update)
     units = Units((max_norm,), length=max_norm)
-    handed = units.of(bounded * max_norm)
+    handed = units.of(bounded(update, max_norm))
     noised = draw(mechanism, handed[None] if mechanism.stage == "record" else handed, generator)
     released: Vector = units.released(np.asarray(noised, dtype=np.float64), mechanism)
     return released
+
+
+def bounded(update: Vector, max_norm: float) -> Vector:
+    """An update, shortened to a norm; zero where its own is not finite."""
+    # The norm of a huge update must not overflow: scale by the largest entry first.
+    peak = float(np.abs(update).max(initial=0.0))
+    norm = peak * float(np.linalg.norm(update / peak)) if peak > 0 else 0.0
+    if not math.isfinite(norm):
+        return np.zeros_like(update)
+    short: Vector = update / max(norm, max_norm) * max_norm
+    return short
 
 
 def moved(before: Arrays, names: Sequence[str], update: Vector) -> dict[str, NDArray[Any]]:
@@ -84,3 +123,18 @@ def moved(before: Arrays, names: Sequence[str], update: Vector) -> dict[str, NDA
         out[name] = (array.astype(np.float64) + piece).astype(array.dtype)
         start += array.size
     return out
+
+
+def dumps(arrays: Arrays) -> bytes:
+    """Arrays as bytes that hold numbers and can run nothing."""
+    buffer = io.BytesIO()
+    names = np.array(list(arrays), dtype=np.str_)
+    values = {str(index): array for index, array in enumerate(arrays.values())}
+    np.savez(buffer, allow_pickle=False, names=names, **values)
+    return buffer.getvalue()
+
+
+def loads(content: bytes) -> dict[str, NDArray[Any]]:
+    """The arrays of :func:`dumps`."""
+    with np.load(io.BytesIO(content), allow_pickle=False) as found:
+        return {str(name): found[str(index)] for index, name in enumerate(found["names"])}

@@ -13,25 +13,26 @@ from typing import Any
 import numpy as np
 import torch
 
+from recondite.federated.auditor import Auditor
+from recondite.federated.central import CentralNoise
 from recondite.federated.checkpoint import Checkpoint
-from recondite.federated.checks import Limits
 from recondite.federated.cost import Spent, spent
 from recondite.federated.evidence import Originals
 from recondite.federated.flower import flower
+from recondite.federated.flower.screening import Limits, ScreeningStrategy
+from recondite.federated.flower.secure import ALL, SecureRounds
+from recondite.federated.flower.strategy import AuditingStrategy, BoundedFedAvg, CentralFedAvg
 from recondite.federated.ledger import ReleaseLedger
-from recondite.federated.screening import ScreeningStrategy
 from recondite.federated.settings import Settings
-from recondite.federated.shares import held_out_set, initial_model
-from recondite.federated.strategy import AuditingStrategy
-from recondite.federated.waiting import BoundedFedAvg
-from recondite.mechanisms.registry import mechanisms
+from recondite.federated.shares import check_auditable, held_out_set, initial_model
 from recondite.models import count_parameters, save_weights
+from recondite.notions import figures
+from recondite.studies.shapes import Row
 from recondite.training.record import machine, write_json
 from recondite.training.trainer import evaluate
 
 __all__ = ["federate", "ledgers", "read_truth"]
 
-Row = dict[str, Any]
 _PUBLIC = ("digits", "mnist-5k", "mnist", "fashion-mnist", "cifar10", "cifar100", "svhn")
 
 
@@ -60,15 +61,8 @@ def federate(
     model, held_out = initial_model(settings), held_out_set(settings)
     point = _checkpoint(settings, model)
     done = 0 if point is None else point.done
-    average = BoundedFedAvg(settings.clients, fraction=settings.fraction, wait=settings.wait)
-    limits = Limits(settings.max_weight, _largest(settings, count_parameters(model)))
-    auditor = None
-    strategy: Any
-    if settings.audit_every:
-        strategy = _audited(average, limits, done, model, held_out, settings, study)
-        auditor = strategy.auditor
-    else:
-        strategy = ScreeningStrategy(average, limits=limits, done=done)
+    auditor = _auditor(model, held_out, settings, study) if settings.audit_every else None
+    strategy = _strategy(settings, auditor, count_parameters(model), done)
     rows: list[Row] = [] if point is None else list(point.rows)
 
     def evaluated(number: int, arrays: Any) -> Any:
@@ -124,25 +118,76 @@ def ledgers(folder: str | os.PathLike[str]) -> list[Spent]:
 
 
 def read_truth(folder: str | os.PathLike[str], number: int, node: str) -> Originals | None:
-    """What a simulated client trained on in a round, all local steps after each other."""
-    path = Path(folder) / f"{number}-{node}.npz"
-    if not path.exists():
+    """What a simulated client trained on in a round, all local steps after each other.
+
+    "all" for what all clients did, one after the other: what a sum is of.
+    """
+    paths = sorted(Path(folder).glob(f"{number}-{'*' if node == ALL else node}.npz"))
+    if not paths:
         return None
-    with np.load(path, allow_pickle=False) as found:
-        images, labels = torch.from_numpy(found["images"]), torch.from_numpy(found["labels"])
-    return images.flatten(0, 1), labels.flatten()
+    images, labels = [], []
+    for path in paths:
+        with np.load(path, allow_pickle=False) as found:
+            images.append(torch.from_numpy(found["images"]))
+            labels.append(torch.from_numpy(found["labels"]))
+    return torch.cat(images), torch.cat(labels)
+
+
+def _strategy(settings: Settings, auditor: Auditor | None, parameters: int, done: int) -> Any:
+    """What runs the rounds: secure sums, or Flower's averaging behind checks."""
+    central = _central(settings)
+    every = max(1, settings.audit_every)
+    if settings.secure:
+        return SecureRounds(
+            settings.clients,
+            settings.honest,
+            settings.wait,
+            settings.share,
+            central,
+            auditor,
+            every,
+            done,
+        )
+    waiting: dict[str, float] = {"fraction": settings.fraction, "wait": settings.wait}
+    average: BoundedFedAvg = (
+        BoundedFedAvg(settings.clients, **waiting)
+        if central is None
+        else CentralFedAvg(central, settings.clients, **waiting)
+    )
+    limits = Limits(settings.max_weight, _largest(settings, parameters))
+    if auditor is None:
+        return ScreeningStrategy(average, limits=limits, done=done)
+    return AuditingStrategy(
+        average,
+        limits=limits,
+        done=done,
+        every=every,
+        clients=settings.audit_clients,
+        seed=settings.seed_or_none,
+        auditor=auditor,
+    )
+
+
+def _central(settings: Settings) -> CentralNoise | None:
+    """The server's own noise, where the clients leave it to the server."""
+    mechanism = settings.mechanism()
+    if mechanism is None or not settings.trusts_server:
+        return None
+    if not settings.server_ledger:
+        raise ValueError("noise_at server needs server_ledger: where the server counts releases")
+    return CentralNoise(mechanism, settings.max_norm, settings.server_ledger, settings.seed_or_none)
 
 
 def _largest(settings: Settings, parameters: int) -> float | None:
     """The largest update that the defence the server expects can release, if it says."""
     if settings.max_update > 0:
         return settings.max_update
-    if settings.level != "client" and settings.defence != "clip":
+    if settings.undefended or settings.described.on_records:
         return None
-    parameter = "" if settings.mechanism() is None else mechanisms()[settings.defence].parameter
-    if settings.defence == "clip" or parameter == "kappa":
+    mechanism = None if settings.trusts_server else settings.mechanism()
+    if mechanism is None or (settings.level == "client" and mechanism.scale_free):
         most = 1.0
-    elif parameter == "noise_multiplier":
+    elif settings.level == "client" and mechanism.in_shares:
         # The norm of the noise is beyond this with probability below exp(-32).
         most = 1.0 + settings.strength * (math.sqrt(parameters) + 8.0)
     else:
@@ -151,29 +196,17 @@ def _largest(settings: Settings, parameters: int) -> float | None:
     return 1.01 * settings.max_norm * most
 
 
-def _audited(
-    strategy: Any,
-    limits: Limits,
-    done: int,
-    model: Any,
-    held_out: Any,
-    settings: Settings,
-    study: str,
-) -> Any:
-    truth = settings.truth
-    return AuditingStrategy(
-        strategy,
-        limits=limits,
-        done=done,
-        every=settings.audit_every,
-        clients=settings.audit_clients,
-        seed=settings.seed_or_none,
-        model=model,
+def _auditor(model: Any, held_out: Any, settings: Settings, study: str) -> Auditor:
+    """It sees single updates, or under secure aggregation sums: batches of all clients' records."""
+    check_auditable(settings)
+    truth, together = settings.truth, settings.clients if settings.secure else 1
+    return Auditor(
+        model,
         shape=held_out.shape,
         out=settings.out or "audit",
         learning_rate=settings.learning_rate,
         local_steps=settings.local_steps,
-        batch_size=settings.batch_size,
+        batch_size=settings.batch_size * together,
         attack=settings.attack or None,
         attack_steps=settings.attack_steps,
         time_limit=settings.audit_seconds,
@@ -181,6 +214,7 @@ def _audited(
         originals=(lambda number, node: read_truth(truth, number, node)) if truth else None,
         about=_about(settings, model, held_out),
         study=study,
+        seed=settings.seed_or_none,
     )
 
 
@@ -232,10 +266,14 @@ def _round(settings: Settings, number: int, scores: dict[str, float]) -> Row:
         "mse": None,
     }
     costs = ledgers(settings.ledger) if settings.ledger and number else []
+    if settings.trusts_server and number:
+        costs = [spent(ReleaseLedger(settings.server_ledger).lines())]
     if costs:
         told = [cost.information for cost in costs]
         row["epsilon"] = _most([cost.epsilon for cost in costs])
         row["information"] = _most(told)
+    for key, direction in _others().items():
+        row[key] = _most([cost.notions.get(key) for cost in costs], direction)
     return row
 
 
@@ -246,9 +284,16 @@ def _level(settings: Settings) -> str:
     return settings.level if settings.mechanism_name else "nothing"
 
 
-def _most(values: list[float | None]) -> float | None:
+def _others() -> dict[str, str]:
+    """The figures of notions that other packages add, and on which side each is a bound."""
+    return {key: figures()[key][0].direction for key in spent([]).notions}
+
+
+def _most(values: list[float | None], direction: str = "upper") -> float | None:
+    """What is promised to every client; None where one of them has no value."""
     found = [value for value in values if value is not None]
-    return max(found) if len(found) == len(values) and found else None
+    worst = max if direction == "upper" else min
+    return worst(found) if len(found) == len(values) and found else None
 
 
 def _add_reconstructions(rows: list[Row], evidence: list[Row]) -> None:
@@ -267,7 +312,7 @@ def _write(folder: Path, settings: Settings, rows: list[Row], model: Any, study:
         table.writeheader()
         table.writerows(rows)
     save_weights(model, folder / "weights.safetensors")
-    hidden = ("data-dir", "ledger", "truth", "out")
+    hidden = ("data-dir", "ledger", "server-ledger", "truth", "out")
     resolved = {k: v for k, v in settings.to_config().items() if k not in hidden}
     record = {"name": study, "study": resolved, "rounds": rows, "machine": machine()}
     write_json(folder / "study.json", json.loads(json.dumps(record)))

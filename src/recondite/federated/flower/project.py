@@ -13,7 +13,7 @@ __all__ = ["toml_lines", "write_app"]
 
 _APP = '''"""The ready app of recondite, as Flower loads it."""
 
-from recondite.federated.app import client_app, server_app
+from recondite.federated.flower.app import client_app, server_app
 
 __all__ = ["client_app", "server_app"]
 '''

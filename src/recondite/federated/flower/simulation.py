@@ -1,23 +1,24 @@
-"""The demonstration: many small federations, one after the other, on Flower's simulation engine."""
+"""Simulated federations: the demonstration on Flower's engine, and a grid within this process."""
 
 from __future__ import annotations
 
 import logging
 import os
+import secrets
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import product
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from recondite.defences import find
 from recondite.federated.flower import QUIET, flower
-from recondite.federated.server import federate
+from recondite.federated.flower.server import federate
 from recondite.federated.settings import Settings
+from recondite.studies.shapes import Row
 
-__all__ = ["federations", "name_of", "simulate"]
-
-Row = dict[str, Any]
+__all__ = ["HereGrid", "federations", "name_of", "simulate"]
 
 
 def name_of(settings: Settings) -> str:
@@ -95,7 +96,7 @@ def simulate(
 
     server.main()(main)
 
-    from recondite.federated.app import ready_client
+    from recondite.federated.flower.app import ready_client
 
     logger = logging.getLogger("flwr")
     level = logger.level
@@ -119,3 +120,72 @@ def simulate(
 
 def _bound(progress: Callable[[Settings, Row], None], plan: Settings) -> Callable[[Row], None]:
     return lambda row: progress(plan, row)
+
+
+class HereGrid:
+    """Flower's grid, with clients called one after the other.
+
+    Messages carry the metadata that Flower's engines give them, and clients keep their contexts
+    between rounds, as there.
+
+    Args:
+      client_app: The ``ClientApp``.
+      clients: How many; client i has node id i + 1 and partition i.
+      run_config: Of the run.
+      node_config: Of every node, beside its partition.
+    """
+
+    def __init__(
+        self,
+        client_app: Any,
+        clients: int,
+        *,
+        run_config: dict[str, Any] | None = None,
+        node_config: dict[str, Any] | None = None,
+    ) -> None:
+        app = flower()
+        self.client_app = client_app
+        self.run_id = secrets.randbits(62)
+        # Flower's engines say in whose name this process makes messages; here it is the server's.
+        identity = flower("flwr.supercore.task_identity").TaskIdentity
+        identity.task_id, identity.run_id, identity.node_id = 1, self.run_id, 1
+        self.contexts = {
+            index + 1: app.Context(
+                run_id=self.run_id,
+                node_id=index + 1,
+                node_config={
+                    **(node_config or {}),
+                    "partition-id": index,
+                    "num-partitions": clients,
+                },
+                state=app.RecordDict(),
+                run_config=dict(run_config or {}),
+            )
+            for index in range(clients)
+        }
+
+    @property
+    def run(self) -> Any:
+        """The run, as far as Flower's older workflows ask for it."""
+        return SimpleNamespace(run_id=self.run_id)
+
+    def get_node_ids(self) -> list[int]:
+        """The clients' nodes."""
+        return list(self.contexts)
+
+    def send_and_receive(self, messages: Iterable[Any], *, timeout: float | None = None) -> Any:
+        """Every client's reply, in order."""
+        del timeout
+        return [self._answered(message) for message in messages]
+
+    def _answered(self, message: Any) -> Any:
+        app = flower()
+        node = message.metadata.dst_node_id
+        copied = app.RecordDict(
+            {name: type(record)(dict(record)) for name, record in message.content.items()}
+        )
+        sent = app.Message(copied, dst_node_id=node, message_type=message.metadata.message_type)
+        sent.metadata.__dict__.update(
+            _run_id=self.run_id, _message_id=secrets.token_hex(16), _group_id=""
+        )
+        return self.client_app(sent, self.contexts[node])

@@ -15,39 +15,41 @@ import numpy as np
 
 from recondite import _validate
 from recondite.channels.ledger import BudgetSpent
-from recondite.federated.budget import Budget
-from recondite.federated.cost import overspent
+from recondite.federated.cost import Budget, overspent
 from recondite.federated.flower import log
-from recondite.federated.ledger import MemoryLedger, ReleaseLedger
-from recondite.federated.replies import (
+from recondite.federated.flower.replies import (
+    MemoryLedger,
     arrays_of,
-    dumps,
     error_reply,
     evaluate_reply,
-    loads,
     reply_arrays,
     round_key,
     server_round,
     train_reply,
 )
+from recondite.federated.ledger import Line, ReleaseLedger
+from recondite.federated.policy import StayOutError
 from recondite.federated.serving import Serving, serving
-from recondite.federated.staying_out import StayOutError
+from recondite.federated.shared_noise import SharedNoise, in_shares
 from recondite.federated.training_report import listening, only_trained, reported
 from recondite.federated.update import (
     Arrays,
     configured,
     difference,
+    dumps,
     is_statistic,
+    loads,
     moved,
     noised_names,
+    one_release,
     release,
 )
 from recondite.mechanisms import Mechanism
 from recondite.numerics.secure import SecureGenerator
 
-__all__ = ["Defence", "defend"]
+__all__ = ["FAILED", "Defence", "defend"]
 
-_FAILED = "the client app failed in this round; the reason is in the client's own log"
+FAILED = "the client app failed in this round; the reason is in the client's own log"
 
 
 @dataclass(frozen=True)
@@ -66,10 +68,17 @@ class Defence:
     buffers: str
     secure: bool
     seed: int | None
+    share: SharedNoise | None = None
     _servings: dict[Any, Serving] = field(default_factory=dict, compare=False, repr=False)
 
     def __call__(self, message: Any, context: Any, call_next: Any) -> Any:
         """Answers a message of the server."""
+        if self.share is not None:
+            return error_reply(message, "noise in shares protects sums only: wrap it in secured")
+        return self.answer(message, context, call_next)
+
+    def answer(self, message: Any, context: Any, call_next: Any) -> Any:
+        """The same, for whoever hides what leaves in a sum."""
         kind = message.metadata.message_type.split(".")[0]
         if kind == "evaluate":
             return evaluate_reply(message, weight=self.weight, weight_key=self.weight_key)
@@ -83,7 +92,7 @@ class Defence:
         except Exception:
             # What went wrong may tell of the data: it stays here.
             logging.getLogger("flwr").error("recondite: %s", traceback.format_exc())
-            return error_reply(message, _FAILED)
+            return error_reply(message, FAILED)
 
     def _train(self, message: Any, context: Any, call_next: Any) -> Any:
         if "stage" in message.content.config_records.get("secaggplus_configs", {}):
@@ -94,8 +103,8 @@ class Defence:
         with book.locked():
             sent = self._again(book, key, node)
         if sent is None:
-            heading = {**self._heading(message, key), "node": node}
-            line = {**heading, **self._planned(book, before)}
+            line = self._heading(message, key, node)
+            line.update(self._planned(book, before))
             seen = self._refuse_overspending(book, line)
             after, line, counted = self._trained(message, context, call_next, book, before, line)
             content = dumps(after)
@@ -129,12 +138,15 @@ class Defence:
             raise StayOutError(
                 "another client released this round from the same ledger: give each its own folder"
             )
+        if self.share is not None:
+            # A second sum of other clients would differ from the first by single releases.
+            raise StayOutError("this round was summed before: noise in shares is not sent twice")
         if stored is None:
             raise StayOutError("this round was released before, and its bytes are gone")
         log(logging.INFO, "recondite: the round was released before: the same bytes again")
         return loads(stored)
 
-    def _heading(self, message: Any, key: str) -> dict[str, Any]:
+    def _heading(self, message: Any, key: str, node: str) -> Line:
         return {
             "key": key,
             "run": str(message.metadata.run_id),
@@ -142,19 +154,27 @@ class Defence:
             "level": self.level,
             "simulation": self.seed is not None,
             "at": datetime.now(timezone.utc).isoformat(timespec="seconds"),
+            "node": node,
         }
 
-    def _planned(self, book: ReleaseLedger | MemoryLedger, before: Arrays) -> dict[str, Any]:
+    def _planned(self, book: ReleaseLedger | MemoryLedger, before: Arrays) -> Line:
         """The cost of a round as far as it is known before training."""
         if self.mechanism is not None:
             names = self._names(before)
             mechanism = configured(self.mechanism, before, names)
-            return _noised(mechanism, {"sampling": "shuffled", "steps": 1, "passes": 1})
+            line = one_release(mechanism)
+            if self.share is None or not self.share.noise_multiplier:
+                return line
+            dim = sum(before[name].size for name in names)
+            return {**line, "noise_at": "sum", "share": self.share.to_dict(dim)}
         earlier = [line for line in book.lines() if line["level"] == self.level]
         kept = ("mechanism", "parameters", "schedule", "channel")
-        return {key: earlier[-1][key] for key in kept if earlier and key in earlier[-1]}
+        last: Any = earlier[-1] if earlier else {}
+        planned: Any = {key: last[key] for key in kept if key in last}
+        known: Line = planned
+        return known
 
-    def _refuse_overspending(self, book: Any, line: dict[str, Any], seen: Any = None) -> Any:
+    def _refuse_overspending(self, book: Any, line: Line, seen: Any = None) -> Any:
         """Raises where a release would exceed the budget; returns what was looked at.
 
         Args:
@@ -182,8 +202,8 @@ class Defence:
         return names
 
     def _trained(
-        self, message: Any, context: Any, call_next: Any, book: Any, before: Arrays, line: Any
-    ) -> tuple[Arrays, dict[str, Any], Callable[[], None]]:
+        self, message: Any, context: Any, call_next: Any, book: Any, before: Arrays, line: Line
+    ) -> tuple[Arrays, Line, Callable[[], None]]:
         """What leaves, its line in the ledger, and whom to tell once it is counted."""
         if self.channel is not None:
             try:
@@ -192,12 +212,16 @@ class Defence:
             except BudgetSpent as reason:
                 raise StayOutError(f"budget of information is spent: {reason}") from None
             account = served.account()
-            uses = {"steps": account["uses"]}
-            return after, {**line, "channel": account, "schedule": uses}, _nobody
+            line.update({"channel": account, "schedule": {"steps": account["uses"]}})
+            return after, line, _nobody
         if self.mechanism is not None:
             after = reply_arrays(call_next(message, context), before)
             names = self._names(before)
             update = difference(before, after, names)
+            if self.share is not None:
+                placed = self.share.release(update, self._generator(context, line))
+                nothing = {name: np.zeros(array.shape) for name, array in before.items()}
+                return moved(nothing, names, placed), line, _nobody
             mechanism = configured(self.mechanism, before, names)
             noised = release(mechanism, update, self.max_norm, self._generator(context, line))
             return moved(before, names, noised), line, _nobody
@@ -213,7 +237,7 @@ class Defence:
         return only_trained(before, after, reports[0]), {**line, **told}, reports[0].counted
 
     def _serving(self, book: ReleaseLedger | MemoryLedger) -> Serving:
-        if isinstance(book, MemoryLedger):
+        if book.folder is None:
             # A secret that ends with the round would draw other noise in the next one, uncounted.
             raise StayOutError(
                 'a channel needs a ledger folder: ledger=… or --node-config ledger="…"'
@@ -222,7 +246,7 @@ class Defence:
         made = Serving(self.channel, self.noise, book.folder, total, self.seed)
         return self._servings.setdefault(book.folder, made)
 
-    def _generator(self, context: Any, line: dict[str, Any]) -> Any:
+    def _generator(self, context: Any, line: Line) -> Any:
         if self.secure:
             return SecureGenerator()
         if self.seed is None:
@@ -233,14 +257,6 @@ class Defence:
 
 def _nobody() -> None:
     """Nobody waits to hear that a release was counted."""
-
-
-def _noised(mechanism: Mechanism, counts: dict[str, Any]) -> dict[str, Any]:
-    return {
-        "mechanism": mechanism.name,
-        "parameters": mechanism.parameters(),
-        "schedule": {**counts, "batch_size": 1, "records": 1},
-    }
 
 
 def defend(
@@ -256,6 +272,7 @@ def defend(
     buffers: str = "drop",
     secure: bool = False,
     seed: int | None = None,
+    honest: int | None = None,
 ) -> Defence:
     """Returns a client mod that lets nothing leave but what the ledger counts.
 
@@ -293,6 +310,9 @@ def defend(
       buffers: "drop" sends batch-norm statistics back unchanged, "refuse" stays out.
       secure: Noise on updates from a cryptographic generator, bit by bit.
       seed: Repeatable noise, for simulations: it protects nobody, and the ledger says so.
+      honest: Adds a share of the mechanism's noise only: the sum of so many clients has all of it
+        (:mod:`recondite.federated.shared_noise`). The reply is the update, to be summed by
+        :func:`recondite.federated.flower.secure.secured`; without it nothing is answered.
 
     Example:
       >>> import recondite as rc
@@ -310,6 +330,13 @@ def defend(
         raise ValueError("seed is not for once noise: it repeats with its secret")
     _validate.choice("noise", noise, ("once", "per_step"))
     _validate.choice("buffers", buffers, ("drop", "refuse"))
+    share = None
+    if honest is not None:
+        if mechanism is None or max_norm is None:
+            raise ValueError(
+                "honest shares the noise on whole updates: give mechanism and max_norm"
+            )
+        share, mechanism = in_shares(mechanism, max_norm, honest)
     level = "client" if mechanism is not None else "channel" if channel is not None else "record"
     return Defence(
         level=level,
@@ -324,4 +351,5 @@ def defend(
         buffers=buffers,
         secure=secure,
         seed=seed,
+        share=share,
     )

@@ -1,4 +1,4 @@
-"""Processes and ports of this machine: found, read, and ended by their id."""
+"""Processes, ports and folders of this machine that one deployment has for itself."""
 
 from __future__ import annotations
 
@@ -13,7 +13,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-__all__ = ["descendants", "end", "forward", "free_ports", "signal_group"]
+from recondite._locks import InUse, Lock
+
+__all__ = [
+    "descendants",
+    "end",
+    "forward",
+    "free_ports",
+    "locked_folder",
+    "private_folder",
+    "signal_group",
+]
 
 _PROC = Path("/proc")
 
@@ -85,3 +95,18 @@ def free_ports(count: int) -> list[int]:
     for one in held:
         one.close()
     return ports
+
+
+def private_folder(folder: Path) -> Path:
+    """Makes a folder that its owner only can read, also where it was there before."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    folder.chmod(0o700)
+    return folder
+
+
+def locked_folder(folder: Path) -> Lock:
+    """Holds a folder for one deployment at a time; the lock ends with the process."""
+    try:
+        return Lock(folder / ".lock")
+    except InUse:
+        raise ValueError(f"{folder} is used by another deployment: choose another") from None

@@ -18,11 +18,18 @@ from pathlib import Path
 from typing import Any
 
 from recondite import _validate
-from recondite.federated.certificates import Credentials, issue, kept
 from recondite.federated.flower import QUIET, flower
-from recondite.federated.folders import locked_folder, private_folder
-from recondite.federated.processes import descendants, end, forward, free_ports, signal_group
-from recondite.federated.project import toml_lines
+from recondite.federated.flower.certificates import Credentials, issue, kept
+from recondite.federated.flower.processes import (
+    descendants,
+    end,
+    forward,
+    free_ports,
+    locked_folder,
+    private_folder,
+    signal_group,
+)
+from recondite.federated.flower.project import toml_lines
 
 __all__ = ["Deployment", "DeploymentError", "Ended"]
 
@@ -83,7 +90,7 @@ class Deployment:
         _validate.at_least("nodes", self.nodes, 1)
         self.folder = Path(self.folder).resolve()
         private_folder(self.folder)
-        self._lock: int | None = locked_folder(self.folder)
+        self._lock = locked_folder(self.folder)
         count = self.nodes + 1
         self.ports = [self.port + i for i in range(count)] if self.port else free_ports(count)
         keys = self.folder / "keys"
@@ -252,17 +259,10 @@ class Deployment:
             process.wait()
         end(below | descendants(below), deadline)
         self.processes.clear()
-        if self._lock is not None:
-            os.close(self._lock)
-            self._lock = None
+        self._lock.release()
         for number, handler in self._handlers.items():
             signal.signal(number, handler)
         self._handlers.clear()
-
-    def log_of(self, name: str) -> str:
-        """What a process said."""
-        path = self.folder / f"{name}.log"
-        return path.read_text(errors="replace") if path.exists() else ""
 
     def __enter__(self) -> Deployment:
         try:

@@ -3,28 +3,32 @@
 from __future__ import annotations
 
 import hashlib
-import io
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recondite.federated.flower import flower
+from recondite.federated.ledger import Line
 from recondite.federated.update import Arrays
 
 __all__ = [
+    "MemoryLedger",
     "arrays_of",
-    "dumps",
     "error_reply",
     "evaluate_reply",
-    "loads",
     "reply_arrays",
     "round_key",
+    "server_round",
     "train_reply",
 ]
 
 _LEGACY = "fitres.parameters"
 _LEGACY_IN = "fitins.parameters"
+_CONFIG = "recondite.ledger"
 
 
 def arrays_of(message: Any) -> tuple[str, dict[str, NDArray[Any]]]:
@@ -109,21 +113,6 @@ def error_reply(message: Any, reason: str) -> Any:
     return app.Message(app.Error(code=code, reason=f"recondite: {reason}"), reply_to=message)
 
 
-def dumps(arrays: Arrays) -> bytes:
-    """Arrays as bytes that hold numbers and can run nothing."""
-    buffer = io.BytesIO()
-    names = np.array(list(arrays), dtype=np.str_)
-    values = {str(index): array for index, array in enumerate(arrays.values())}
-    np.savez(buffer, allow_pickle=False, names=names, **values)
-    return buffer.getvalue()
-
-
-def loads(content: bytes) -> dict[str, NDArray[Any]]:
-    """The arrays of :func:`dumps`."""
-    with np.load(io.BytesIO(content), allow_pickle=False) as found:
-        return {str(name): found[str(index)] for index, name in enumerate(found["names"])}
-
-
 def reply_arrays(reply: Any, before: Arrays) -> Arrays:
     """The arrays of an app's reply, which must be those it was sent, trained."""
     if reply.has_error():
@@ -135,3 +124,48 @@ def reply_arrays(reply: Any, before: Arrays) -> Arrays:
         if after[name].shape != array.shape:
             raise ValueError(f"{name} has shape {after[name].shape}, received was {array.shape}")
     return {name: after[name].astype(array.dtype) for name, array in before.items()}
+
+
+class MemoryLedger:
+    """A ledger in Flower's own context: kept over rounds, lost when the SuperNode stops.
+
+    Args:
+      context: The ``Context`` of the client app.
+    """
+
+    folder = None
+
+    def __init__(self, context: Any) -> None:
+        self._state = context.state
+
+    def lines(self) -> list[Line]:
+        """Every release, oldest first."""
+        return [json.loads(text) for text in self._record().get("lines", [])]
+
+    def write(self, line: Line) -> None:
+        """Appends a release."""
+        record = self._record()
+        texts = [*record.get("lines", []), json.dumps(line, allow_nan=False)]
+        self._put({**record, "lines": texts})
+
+    def stored(self, key: str) -> bytes | None:
+        """The bytes of the last release, if it has this key."""
+        record = self._record()
+        content: bytes | None = record["bytes"] if record.get("key") == key else None
+        return content
+
+    def store(self, key: str, content: bytes) -> None:
+        """Keeps the bytes of a release; forgets older ones."""
+        self._put({**self._record(), "key": key, "bytes": content})
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """A context belongs to one call at a time."""
+        yield
+
+    def _record(self) -> dict[str, Any]:
+        records = self._state.config_records
+        return dict(records[_CONFIG]) if _CONFIG in records else {}
+
+    def _put(self, values: dict[str, Any]) -> None:
+        self._state.config_records[_CONFIG] = flower().ConfigRecord(values)

@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 import torch
 
-from recondite.federated.budget import Budget
+from recondite.federated.cost import Budget
 from recondite.federated.flower import flower, log
+from recondite.federated.flower.mod import defend
+from recondite.federated.flower.replies import error_reply, server_round
+from recondite.federated.flower.secure import secured
 from recondite.federated.local import Streams, train_locally
-from recondite.federated.mod import defend
-from recondite.federated.policy import Policy
-from recondite.federated.replies import error_reply
+from recondite.federated.policy import Policy, StayOutError
 from recondite.federated.settings import Settings
 from recondite.federated.shares import channel_for, initial_model, share_of
-from recondite.federated.staying_out import StayOutError
 from recondite.mechanisms import NoNoise
 
 __all__ = ["PLAN", "client_app", "defence_of", "ready_client", "server_app"]
@@ -36,7 +36,7 @@ _UNUSABLE = "this client's policy cannot be used; the reason is in the client's 
 
 def defence_of(policy: Policy) -> Any:
     """The mod that a policy describes; None where it pins that there is no defence."""
-    if policy.defence == "none":
+    if policy.undefended:
         return None
     seed = policy.seed_or_none
     ledger = policy.ledger or None
@@ -53,8 +53,18 @@ def defence_of(policy: Policy) -> Any:
         )
     if policy.level == "record" and policy.mechanism_name:
         return defend(ledger=ledger, budget=budget, seed=seed)
-    mechanism = policy.mechanism() or NoNoise(clip=True)
-    return defend(mechanism, max_norm=policy.max_norm, ledger=ledger, budget=budget, seed=seed)
+    mechanism = policy.mechanism()
+    if mechanism is None or policy.trusts_server:
+        mechanism = NoNoise(clip=True)
+    on_grid = policy.secure and (policy.shares_noise or policy.trusts_server)
+    return defend(
+        mechanism,
+        max_norm=policy.max_norm,
+        ledger=ledger,
+        budget=budget,
+        seed=seed,
+        honest=policy.honest if on_grid else None,
+    )
 
 
 @dataclass(frozen=True)
@@ -93,6 +103,8 @@ class _Client:
                 logging.getLogger("flwr").error("recondite: %s", traceback.format_exc())
             log(logging.WARNING, f"recondite: this client stays out of the round: {error}")
             return error_reply(message, _UNUSABLE)
+        if policy.secure:
+            return secured(chosen, policy.honest)(message, context, call_next)
         if chosen is None:
             log(logging.WARNING, "recondite: defence none is pinned: the update leaves as it is")
             return call_next(message, context)
@@ -103,23 +115,24 @@ class _Client:
         app = flower()
         policy = self.policy(message, context)
         model = initial_model(policy)
-        _load(model, message.content["arrays"])
+        place, received = next(iter(message.content.array_records.items()))
+        _load(model, received)
         client = int(context.node_config.get("partition-id", 0))
         records = share_of(policy, client)
         # One stream a federation: a simulation may run several, one after the other.
-        place = f"{_STREAMS}.{policy.partition}.{policy.local_steps}.{policy.label}"
+        stream = f"{_STREAMS}.{policy.partition}.{policy.local_steps}.{policy.label}"
         kept = context.state.config_records
         outcome = train_locally(
-            model, records, policy, Streams.of(dict(kept[place]) if place in kept else {})
+            model, records, policy, Streams.of(dict(kept[stream]) if stream in kept else {})
         )
         if policy.seed_or_none is not None:
-            kept[place] = app.ConfigRecord(outcome.streams.to_config())
+            kept[stream] = app.ConfigRecord(outcome.streams.to_config())
         if policy.truth:
             _leave_truth(policy, message, context, outcome.batches)
         metrics = {"num-examples": len(records), "train-loss": outcome.loss}
         content = app.RecordDict(
             {
-                "arrays": app.ArrayRecord(model.state_dict()),
+                place: app.ArrayRecord(dict(zip(received, _arrays(model), strict=True))),
                 "metrics": app.MetricRecord(metrics),
             }
         )
@@ -127,17 +140,23 @@ class _Client:
 
 
 def _load(model: Any, record: Any) -> None:
-    values = {name: torch.from_numpy(array.numpy().copy()) for name, array in record.items()}
-    model.load_state_dict(values)
+    """Arrays in the order of the model's: Flower's older messages have numbers for names."""
+    values = [torch.from_numpy(array.numpy().copy()) for array in record.values()]
+    model.load_state_dict(dict(zip(model.state_dict(), values, strict=True)))
+
+
+def _arrays(model: Any) -> list[Any]:
+    app = flower()
+    return [app.Array(value.detach().cpu().numpy()) for value in model.state_dict().values()]
 
 
 def _leave_truth(policy: Policy, message: Any, context: Any, batches: Any) -> None:
     """In a simulation: what this client trained on, for the auditor to score against."""
     folder = Path(policy.truth)
     folder.mkdir(parents=True, exist_ok=True)
-    number = int(message.content["config"]["server-round"])
-    images = np.stack([images.numpy() for images, _ in batches])
-    labels = np.stack([labels.numpy() for _, labels in batches])
+    number = server_round(message)
+    images = np.concatenate([images.numpy() for images, _ in batches])
+    labels = np.concatenate([labels.numpy() for _, labels in batches])
     draft = folder / f".{number}-{context.node_id}.npz"
     np.savez(draft, images=images, labels=labels, allow_pickle=False)
     draft.replace(folder / f"{number}-{context.node_id}.npz")
@@ -165,7 +184,7 @@ def _server_app() -> Any:
 
 
 def _main(grid: Any, context: Any) -> None:
-    from recondite.federated.server import federate
+    from recondite.federated.flower.server import federate
 
     federate(grid, Settings.of_server(context.run_config))
 
