@@ -19,9 +19,10 @@ from recondite.attacks.outcome import Outcome
 from recondite.attacks.registry import built_in
 from recondite.attacks.victim import Defended, RecordSets, Victim
 from recondite.mechanisms import Gaussian
-from recondite.records import ImageSet
+from recondite.models import resolve
+from recondite.records import Column, ImageSet, TableSet
 
-__all__ = ["check_attack", "small_victim"]
+__all__ = ["check_attack", "small_table_victim", "small_victim"]
 
 _SHAPE, _CLASSES = (1, 8, 8), 3
 _FACTS = DefenceFacts("gaussian", private=True, on_records=False, on_gradients=True)
@@ -39,12 +40,16 @@ def check_attack(attack: Attack, victim: Victim | None = None) -> None:
 
     Args:
       attack: With settings that take seconds at most.
-      victim: The victim; :func:`small_victim` by default.
+      victim: The victim; by default :func:`small_victim`, or :func:`small_table_victim` for an
+        attack that takes no images.
     """
     _words(attack)
-    whom = small_victim() if victim is None else victim
+    whom = victim
+    if whom is None:
+        seen = not attack.takes or ImageSet.kind in attack.takes
+        whom = small_victim() if seen else small_table_victim()
     weights = copy.deepcopy(whom.model.state_dict())
-    images = whom.records.test.images.clone()
+    images = whom.records.test.features.clone()
     torch.manual_seed(1)
     first = attack.evaluate(whom)
     torch.manual_seed(2)
@@ -57,7 +62,9 @@ def check_attack(attack: Attack, victim: Victim | None = None) -> None:
     for name, value in whom.model.state_dict().items():
         _require(attack, torch.equal(value, weights[name]), f"changes the victim's {name}")
     _require(attack, not whom.model.training, "leaves the victim in training mode")
-    _require(attack, torch.equal(images, whom.records.test.images), "changes the victim's records")
+    _require(
+        attack, torch.equal(images, whom.records.test.features), "changes the victim's records"
+    )
 
 
 def small_victim(asked: Asked | None = None, *, seed: int = 0) -> Victim:
@@ -79,12 +86,15 @@ def small_victim(asked: Asked | None = None, *, seed: int = 0) -> Victim:
         whole=whole,
         members=flipped.subset(coins),
         others=flipped.subset(~coins),
+        rest=whole.subset(range(64, len(whole))),
     )
     model = _network(seed)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
     for _ in range(20):
         optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(model(records.training.images), records.training.labels)
+        loss = nn.functional.cross_entropy(
+            model(records.training.features), records.training.labels
+        )
         torch.autograd.backward(loss)
         optimizer.step()
     return Victim(
@@ -97,6 +107,43 @@ def small_victim(asked: Asked | None = None, *, seed: int = 0) -> Victim:
         asked=asked or Asked(images=2, records=16),
         seed=seed,
     )
+
+
+def small_table_victim(asked: Asked | None = None, *, seed: int = 0) -> Victim:
+    """As :func:`small_victim`, with rows of a table: two columns of categories, two of numbers."""
+    whole, test = _rows(120, seed), _rows(40, seed + 1)
+
+    def network() -> nn.Module:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            return resolve("table-mlp", whole.shape, 2, hidden=64).eval()
+
+    return Victim(
+        model=network(),
+        initial=network,
+        fresh=network,
+        records=RecordSets(training=whole, test=test),
+        defence=Defended(Gaussian(0.1), clipping="flat", max_grad_norm=1.0),
+        recipe=Recipe(epochs=1, batch_size=16),
+        asked=asked or Asked(images=2, records=16),
+        seed=seed,
+    )
+
+
+def _rows(count: int, seed: int) -> TableSet:
+    generator = torch.Generator().manual_seed(seed)
+    columns = (
+        Column("colour", ("blue", "green", "red")),
+        Column("height", None, 2, 0.1),
+        Column("weight", None, 2, 0.1),
+        Column("town", ("north", "south")),
+    )
+    colour, town = (torch.randint(n, (count,), generator=generator) for n in (3, 2))
+    numbers = torch.randn(count, 2, generator=generator)
+    labels = (numbers[:, 0] + town > 0.5).long()
+    hot = nn.functional.one_hot
+    rows = torch.cat([hot(colour, 3), numbers, hot(town, 2)], 1).float()
+    return TableSet(rows, labels, ("no", "yes"), columns)
 
 
 def _images(count: int, seed: int) -> ImageSet:
@@ -162,13 +209,14 @@ def _sane(attack: Attack, found: Any) -> None:
         _plain(found)
     except (TypeError, ValueError) as error:
         raise AssertionError(f"attack {attack.name!r} gives no strict JSON: {error}") from None
-    something = (found.rebuilt, found.membership, *found.claims)
+    something = (found.rebuilt, found.membership, *found.identification, *found.claims)
     _require(attack, any(part is not None for part in something), "finds nothing at all")
     if found.rebuilt is not None:
         scores = found.rebuilt.scores
-        _require(attack, len(scores.mse) > 0, "scores no image")
-        _require(attack, all(0.0 <= v <= 1.0 for v in scores.mse), "has an MSE outside [0, 1]")
-        _require(attack, all(-1.0 <= v <= 1.0 for v in scores.ssim), "has an SSIM outside [-1, 1]")
+        _require(attack, len(scores) > 0, "scores no image")
+        mse, ssim = (scores.values.get(key, ()) for key in ("mse", "ssim"))
+        _require(attack, all(0.0 <= v <= 1.0 for v in mse), "has an MSE outside [0, 1]")
+        _require(attack, all(-1.0 <= v <= 1.0 for v in ssim), "has an SSIM outside [-1, 1]")
         share = found.rebuilt.labels_right
         _require(attack, share is None or 0.0 <= share <= 1.0, "has labels_right outside [0, 1]")
     if found.membership is not None:

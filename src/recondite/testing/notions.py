@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -222,7 +222,7 @@ class _Nothing(Release):
     def unsampled(self) -> Unsampled:
         raise UndefinedNotionError("nothing is known of this release")
 
-    def described(self) -> dict[str, Any]:
+    def described(self) -> Mapping[str, object]:
         return {"mechanism": "nothing", "parameters": {}, "schedule": {}}
 
     def assumptions(self) -> tuple[str, ...]:

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import math
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from recondite.configuration import TrainingConfig
+from recondite.mechanisms import Gaussian
 from recondite.metrics.floors import gains
 from recondite.records.base import Records
+from recondite.training.trainer import train
 
 __all__ = ["check_records"]
 
@@ -25,8 +28,9 @@ def check_records(records: Records) -> None:
     """Raises AssertionError, in one line, where records do not keep to their contract.
 
     Checked: shapes and types; that subsets, splits and other processes keep records as they are;
-    that the natural scale comes back from another; that digests tell sets apart; that an exact copy
-    has the perfect score in any order, and no reconstruction a better one; that a blind guess
+    that the natural scale comes back from another; that a private step can be taken on them; that
+    digests tell sets apart; that an exact copy has the perfect score in any order, and no
+    reconstruction a better one; that a blind guess
     refuses public records that hold a victim, is made of finite numbers and gains nothing over
     itself; that nothing of an original is shown unless it may be. Not checked, because no test
     can: that the scores measure what matters to the people in the records.
@@ -39,6 +43,7 @@ def check_records(records: Records) -> None:
     _tensors(records)
     _parts(records)
     _scales(records)
+    _trained(records)
     _digests(records)
     _scores(records)
     _blind(records)
@@ -113,6 +118,32 @@ def _scales(records: Records) -> None:
         scaled.typical(), records.normalised(*records.statistics()).typical(), atol=1e-5
     )
     _require(records, near and scaled.typical().shape == records.shape, "has no typical record")
+
+
+def _trained(records: Records) -> None:
+    """One private step on each scale, as ``recondite train`` takes it."""
+    natural = records.mean is None and records.std is None
+    _require(records, natural, "must have mean and std None on its natural scale")
+    scaled = records.standardised()
+    said = isinstance(scaled.mean, tuple) and isinstance(scaled.std, tuple)
+    _require(records, said, "must keep the mean and std that it was normalised with, as tuples")
+    _plain(records, json.loads(json.dumps(scaled.summary())))
+    sides = scaled.sides()
+    _require(records, sides.shape == records.shape and bool((sides > 0).all()), "has no sides")
+    if records.unit_range:
+        inside = bool(((records.features >= 0) & (records.features <= 1)).all())
+        _require(records, inside, "has values outside [0, 1]: unit_range must be false")
+    config = TrainingConfig(
+        model="mlp", defence=Gaussian(1.0), steps=1, batch_size=len(records), seed=0
+    )
+    record, _ = train(config, sets=(scaled, scaled), delta=1e-5)
+    done = record.training["steps"] == 1 and math.isfinite(record.results["test_loss"])
+    _require(records, done, "cannot be trained on")
+
+
+def _plain(records: Records, summary: Mapping[str, object]) -> None:
+    same = (summary["name"], summary["records"]) == (records.name, len(records))
+    _require(records, same, "has a summary of something else")
 
 
 def _digests(records: Records) -> None:
