@@ -7,7 +7,7 @@ from typing import Any
 
 from parts import NOT_RUN, by, rows, within
 from recondite_papers.printed import dirdp
-from recondite_papers.tables import dirdp_more
+from recondite_papers.tables import dirdp_v1 as dirdp_v1_cells
 from recondite_papers.tables.cells import mean
 
 _CHOSEN_MLP = "mlp2/tanh/50-15/half/as-is/dlg"
@@ -34,13 +34,13 @@ def readings_text(
         "What was tested stands at the end of this page:\n\n"
         '- **LeNet "the original"**: tanh and average pooling. With ReLU and max pooling the undefended CIFAR-10 cell is 9 points too good.\n'
         "- **MLP**: tanh, 50 and 15 hidden units, the widths of the same authors' paper of 2025.\n"
-        "- **First weights**: uniform in ±0.5, biases too, as the program of DLG's authors draws them; the first version of this paper runs their attack. From torch's own, CIFAR-10 under Gaussian noise "
+        "- **Initial weights**: uniform in ±0.5, biases too, as the program of DLG's authors draws them; the first version of this paper runs their attack. From torch's own, CIFAR-10 under Gaussian noise "
         "comes out 4 to 10 points too well. They were picked on CIFAR-10 and the MLP's cells of Fashion-MNIST. What was not used to pick them, and speaks for them: "
         f"LeNet on Fashion-MNIST and LFW, {within(unseen[0])} cells within 3 points ({within(unseen[1])} from torch's own); the VMF cells of the puzzle below, {vmf_near(cells)}; and "
         f"{_images_text(images, relu)} "
         f"Against them, or silent: the [first version](dirdp-v1.md)'s 70 cells, {_first_version()}; {_chance(plain)} of the 42 cells are at chance (Top-10 of 106 people), where any reading fits.\n"
-        "- **Another way to the MLP's Gaussian cells on CIFAR-10** is a clipping norm of 40 with torch's own first weights (a table at the end has it). It gives neither LeNet's (4 to 6 points too good at ε = 3 and 50) nor the MLP's on Fashion-MNIST (7 to 13 points too low).\n"
-        f"- **Adam on LFW**: Table 1 prints a momentum of 0.9 beside it for the MLP, which Adam does not have. By Adam the MLPs tried from torch's own first weights reach {_range(sweep, 'adam')} %, by SGD {_range(sweep, 'sgd')} (printed 15.6).\n"
+        "- **Another way to the MLP's Gaussian cells on CIFAR-10** is a clipping norm of 40 with torch's own initial weights (a table at the end has it). It gives neither LeNet's (4 to 6 points too good at ε = 3 and 50) nor the MLP's on Fashion-MNIST (7 to 13 points too low).\n"
+        f"- **Adam on LFW**: Table 1 prints a momentum of 0.9 beside it for the MLP, which Adam does not have. By Adam the MLPs tried from torch's own initial weights reach {_range(sweep, 'adam')} %, by SGD {_range(sweep, 'sgd')} (printed 15.6).\n"
         f"- **Still off** by more than 3 points, ours (printed): {off or 'none'}. {_why_off(before, again)}{_again_text(again)}{_elsewhere_text(sweep)}{_moved_text(moved)}"
     )
 
@@ -49,7 +49,7 @@ def _first_version() -> str:
     parts = []
     for job in ("dirdp-v1-accuracy", "dirdp-v1-usual"):
         found = rows(job)
-        cells = dirdp_more.v1_accuracy(found) + dirdp_more.v1_faces(found)
+        cells = dirdp_v1_cells.v1_accuracy(found) + dirdp_v1_cells.v1_faces(found)
         parts.append(within([c for c in cells if "vmf" not in c.name]).partition(" of ")[0])
     return f"{parts[0]} within 3 points, {parts[1]} from torch's own"
 
@@ -76,7 +76,7 @@ def _images_text(images: list[Any], relu: list[Any]) -> str:
     if not said:
         return f"Table 4: {NOT_RUN}."
     return (
-        f"Table 4's undefended errors, nearer in {nearer} of {count} cells than with ReLU and torch's own first weights (two changes at once), from which the MLP's pictures come out exactly; "
+        f"Table 4's undefended errors, nearer in {nearer} of {count} cells than with ReLU and torch's own initial weights (two changes at once), from which the MLP's pictures come out exactly; "
         f"ours (printed; ReLU): {', '.join(said)}."
     )
 
@@ -88,7 +88,7 @@ def _why_off(before: list[Any], again: list[Any]) -> str:
     if cell is None or seeds is None:
         return ""
     return (
-        f"Reasons, each tested: first weights for the MLP on CIFAR-10 without defence ({cell.ours:.1f} from torch's own); seeds for the MLP on LFW ({seeds:.1f} from another) and for LeNet on CIFAR-10; "
+        f"Reasons, each tested: initial weights for the MLP on CIFAR-10 without defence ({cell.ours:.1f} from torch's own); seeds for the MLP on LFW ({seeds:.1f} from another) and for LeNet on CIFAR-10; "
         "how faces are aligned, and seeds, for LeNet on LFW. "
     )
 

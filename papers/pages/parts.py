@@ -9,10 +9,8 @@ from typing import Any
 
 from recondite_papers.figures.draw import draw
 from recondite_papers.registry import ITEMS
-from recondite_papers.tables import (
-    channel_more,
-)
-from recondite_papers.tables.cells import Cell, agreement, find, mean
+from recondite_papers.tables import channel as channel_cells
+from recondite_papers.tables.cells import Cell, Verdict, agreement, find, mean
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "results"
@@ -34,7 +32,7 @@ def rows(job: str) -> list[dict[str, Any]]:
         blocks.update(fresh)
     found = [row for part in blocks.values() for row in part]
     # Blocks of a channel job have other names in a small run.
-    return channel_more.without_small(found) if job.startswith("channel-") else found
+    return channel_cells.without_small(found) if job.startswith("channel-") else found
 
 
 def sources(*jobs: str) -> str:
@@ -90,20 +88,31 @@ def folded(title: str, text: str) -> str:
     return f"<details markdown><summary>{title}</summary>\n\n{text}\n</details>\n"
 
 
-def claims(lines: list[tuple[str, str, str]]) -> str:
-    """The verdicts, first on every page."""
-    out = ["| claim | verdict | why |", "| :-- | :-- | :-- |"]
-    for claim, verdict, why in lines:
+def claims(lines: list[Verdict]) -> str:
+    """The verdicts, first on every page: what to believe now, then why."""
+    out = ["| claim | verdict | what to believe now |", "| :-- | :-- | :-- |"]
+    for one in lines:
         # A small run settles nothing: the verdict says so itself.
-        sure = "" if "small run" not in why or verdict == "not run" else " (small run)"
-        out.append(f"| {claim} | **{verdict}{sure}** | {why} |")
-    return "\n".join(out) + "\n"
+        small = "small run" in one.evidence and one.stands != NOT_RUN
+        sure = " (small run)" if small else ""
+        out.append(f"| {one.claim} | **{one.stands}{sure}** | {one.believe} |")
+    why = [f"- *{one.claim}* {one.evidence}." for one in lines if one.evidence]
+    return "\n".join(out) + "\n\n### Why\n\n" + "\n".join(why) + "\n"
 
 
 def within(cells: list[Cell], points: float = 3.0) -> str:
     """'n of m (x%)' cells within so many points."""
     near, run = agreement(cells, points)
     return f"{near} of {run} ({100 * near / run:.0f}%)" if run else "none run"
+
+
+def printed_cells(study: str) -> list[Cell]:
+    """Every cell of the paper's own tables and figures, from the stored rows; not our pairs."""
+    cells = []
+    for item in ITEMS.values():
+        if item.study == study and not item.beyond:
+            cells += item.cells({job: rows(job) for _, job, _ in item.jobs})
+    return [cell for cell in cells if " against " not in cell.name]
 
 
 def save(figure: Any, name: str) -> str:
@@ -158,7 +167,11 @@ def commands(study: str) -> str:
         lines.append(
             f"| {item.name} | {state} | `recondite reproduce {item.name} --device cuda` | {item.gpu} |"
         )
-    return "\n".join(lines) + "\n" if len(lines) > 2 else "Everything was run in full.\n"
+    return (
+        "\n".join(lines) + "\n"
+        if len(lines) > 2
+        else "Every item has all of its cells; what was cut is said above.\n"
+    )
 
 
 def pyplot() -> Any:
@@ -187,7 +200,3 @@ def by(found: list[Any], key: str, **wanted: Any) -> float | None:
     if row is None:
         return None
     return 100 * mean(row[key]) if isinstance(row[key], list) else float(row[key])
-
-
-def told(verdict: Any) -> tuple[str, str, str]:
-    return verdict.claim, verdict.stands, verdict.evidence

@@ -6,13 +6,13 @@ from __future__ import annotations
 from typing import Any
 
 from parts import (
-    NOT_RUN,
     assumptions,
     by,
     claims,
     commands,
     figures,
     folded,
+    printed_cells,
     pyplot,
     rows,
     save,
@@ -21,105 +21,11 @@ from parts import (
     write,
 )
 from recondite_papers.printed import channel
-from recondite_papers.tables import accounting, channel_more, channel_verdicts, others
+from recondite_papers.tables import accounting, channel_claims, channel_verdicts, taylor
+from recondite_papers.tables import channel as channel_cells
 from recondite_papers.tables.cells import mean
-
-
-def _channel_claims(accuracy: list[Any], inversion: list[Any], guide: list[Any]) -> list[Any]:
-    text = channel.CLAIMS
-    out = []
-    trend = []
-    for data in ("fashion-mnist", "cifar10"):
-        values = [
-            by(accuracy, "accuracy", data=data, defence="natural", value=k, noise="per_step")
-            for k in (50.0, 100.0, 200.0, 300.0)
-        ]
-        if None not in values:
-            trend.append((data, values))
-    if trend:
-        up = all(values[0] < values[-1] for _, values in trend)
-        said = "; ".join(f"{d} {v[0]:.1f} → {v[-1]:.1f} % from κ = 50 to 300" for d, v in trend)
-        errors = [
-            r["mse_scaled"] for r in inversion
-            if r["defence"] == "natural" and r["value"] in (50.0, 300.0) and r["total_variation"] == 1e-4
-        ]  # fmt: skip
-        if len(errors) == 2:
-            said += f"; MSE of gradient inversion on cifar10 {max(errors):.2f} → {min(errors):.2f} (total variation 1e-4)"
-        white = [
-            by(accuracy, "accuracy", data="cifar10", defence="white", value=k, noise="per_step")
-            for k in (100.0, 300.0)
-        ]
-        if None not in white:
-            said += f"; White on cifar10 hardly learns at such κ ({white[0]:.1f} % at 100, {white[1]:.1f} at 300)"
-        out.append((text["capacity"], "stands for Natural" if up else "falls", said))
-    else:
-        out.append((text["capacity"], NOT_RUN, ""))
-    if inversion:
-        at = {
-            (r["defence"], r["value"]): r["mse_scaled"]
-            for r in inversion
-            if r["total_variation"] == 1e-4
-        }
-        stronger = all(
-            at.get((kind, k), 0) > at.get(("natural", k), 1e9)
-            for kind in ("white", "personalized-paper")
-            for k in (50.0, 100.0, 200.0, 300.0)
-        )
-        said = f"MSE at κ = 300: natural {at.get(('natural', 300.0), 0):.3f}, white {at.get(('white', 300.0), 0):.3f}, personalized {at.get(('personalized-paper', 300.0), 0):.3f} (bound) and {at.get(('personalized', 300.0), 0):.3f} (exact)"
-        said += _at_equal_accuracy(accuracy, at)
-        out.append((text["stronger"], "stands" if stronger else "in part", said))
-    for claim, defence, rising in (("dp-batch", "dp", False), ("constant", "constant", True)):
-        found = [r for r in guide if r["block"].startswith("batch") and r["defence"] == defence]
-        if found:
-            first, last = found[0]["mse_scaled"], found[-1]["mse_scaled"]
-            series = [r["mse_scaled"] for r in found]
-            ends = last > first if rising else last < first
-            steady = series == sorted(series, reverse=not rising)
-            said = f"MSE of the mean image {first:.3f} at B = {found[0]['batch']}, {last:.3f} at B = {found[-1]['batch']}"
-            verdict = "falls" if not ends else "stands" if steady else "in part"
-            said += "" if steady or not ends else "; not at every size between"
-            out.append((text[claim], verdict, said))
-    cut = [r for r in guide if r["block"].startswith("compression")]
-    if cut:
-        order = [r["mse_scaled"] for r in cut if r["defence"] == "compression"]
-        said = ", ".join(f"λ = {r['value']:.3g}: {r['mse_scaled']:.3f}" for r in cut[1:])
-        said += f"; {cut[0]['mse_scaled']:.3f} uncompressed, so the whole effect is small"
-        out.append((text["compress"], "stands" if order[0] == max(order) else "falls", said))
-    out.append(
-        (
-            text["bound"],
-            "stands, but is empty",
-            "κ = 300 and n = 10,000 allow an attacker everything; noise drawn once leaks κ in all "
-            "(erratum 16)",
-        )
-    )
-    out.append(
-        (
-            "The DP baselines have capacities 100 to 1,500, equal to the channels'.",
-            "falls",
-            "Theorem 4 loses a ½: 50 to 750 (erratum 15)",
-        )
-    )
-    return out
-
-
-def _at_equal_accuracy(accuracy: list[Any], at: dict[Any, float]) -> str:
-    """Other channels beside the Natural one that is next below in accuracy, on CIFAR-10."""
-
-    def right(kind: str, kappa: float) -> float | None:
-        where = {"data": "cifar10", "defence": kind, "value": kappa, "noise": "per_step"}
-        return by(accuracy, "accuracy", **where)
-
-    said = []
-    for kind, kappa, natural in (
-        ("white", 1500.0, 100.0), ("personalized-paper", 1500.0, 50.0),
-    ):  # fmt: skip
-        one, two = right(kind, kappa), right("natural", natural)
-        if one is not None and two is not None and (kind, kappa) in at:
-            said.append(
-                f"{kind.removesuffix('-paper')} κ = {kappa:g} has {one:.1f} % and MSE {at[kind, kappa]:.2f}, natural κ = {natural:g} {two:.1f} % and {at['natural', natural]:.2f}"
-            )
-    return f". At equal accuracy it is the reverse: {'; '.join(said)}" if said else ""
+from recondite_papers.tables.channel_claims import once_costs
+from recondite_papers.tables.shares import sentence
 
 
 def page() -> None:
@@ -132,52 +38,59 @@ def page() -> None:
     )
     drawn = rows("channel-pictures")
     networks, inverted = rows("channel-networks"), rows("channel-networks-inversion")
-    found = channel_verdicts.verdicts(defence, embedded, timed, drawn, networks, inverted)
-    more = [(v.claim, v.stands, v.evidence) for v in found]
+    found = channel_claims.of_lenet(accuracy, inversion, guide)
+    found += channel_verdicts.verdicts(defence, embedded, timed, drawn, networks, inverted)
+    expanded = rows("channel-taylor")
+    found += taylor.first_order_verdict(expanded)
     parts = [
         "# Tan et al. (2024), checked",
         "Qi Tan, Qi Li, Yi Zhao, Zhuotao Liu, Xiaobing Guo, Ke Xu: *Defending against data "
         "reconstruction attacks in federated learning: an information theory approach*. Noise on "
         "records, sized by the information that may pass.",
-        "**In short.** Noise on data does what is claimed for it: more nats, more accuracy and less protection. The bound n·κ allows everything; noise drawn once leaks κ per record in all and costs 3.2 points at most. "
-        "White and Personalized defend better at equal κ, and worse at equal accuracy. The DP baselines' capacities are twice too large.",
+        "**In short.** Noise on data does what is claimed for it: more nats, more accuracy and less protection. The bound n·κ allows everything; noise drawn once leaks κ per record in all. "
+        f"{once_costs(accuracy)} "
+        "White and Personalized defend better at equal κ, and worse at equal accuracy. The DP baselines' capacities are twice too large, and are per batch where a channel's κ is per record.",
         "## Which claims stand",
-        claims(_channel_claims(accuracy, inversion, guide) + more),
+        claims(found),
+        sentence(printed_cells("channel")),
         "Figures 9 to 16 are drawn without numbers (but for 14), so their values can only be compared in order. Model inversion (Figures 10, 13, 15, 16) is a weak attack here: "
         "even without defence it ends farther from the records than the image it starts from, so its errors show trends and no protection.",
         *_embedding_text(embedded),
         "## Beyond the paper: what other channels buy at equal capacity",
-        _beyond(accuracy),
+        _beyond(accuracy, inversion),
         *_channel_figure(accuracy),
         assumptions(channel.ASSUMPTIONS),
         "## Tables and figures",
-        folded("Table 2: times", table(channel_more.times(timed))),
+        folded("Table 2: times", table(channel_cells.times(timed))),
         folded("ε and capacity of the DP baselines", table(accounting.tan_dp())),
         folded("Figure 4: noise for one nat", table(accounting.tan_toy())),
-        folded("Eigenvalues", table(others.tan_eigenvalues(accuracy))),
-        folded("Figures 9, 11, 15: accuracy of LeNet", table(others.tan_accuracy(accuracy))),
-        folded("Figure 12: accuracy by n", table(others.tan_rounds(accuracy))),
+        folded("Eigenvalues", table(channel_cells.tan_eigenvalues(accuracy))),
+        folded("Figures 9, 11, 15: accuracy of LeNet", table(channel_cells.tan_accuracy(accuracy))),
+        folded("Figure 12: accuracy by n", table(channel_cells.tan_rounds(accuracy))),
         folded(
             "Figure 14: gradient inversion, LeNet on CIFAR-10",
-            table(others.tan_inversion(inversion)),
+            table(channel_cells.tan_inversion(inversion)),
         ),
-        folded("Figures 6 and 8: guidelines", table(others.tan_guidelines(guide))),
-        folded("Figure 5: noisy faces (LFW for CelebA)", table(channel_more.faces(drawn))),
-        folded("Figure 7: compression as noise", table(channel_more.compression())),
-        folded("Figure 9, other networks", table(channel_more.networks(networks))),
+        folded("Figures 6 and 8: guidelines", table(channel_cells.tan_guidelines(guide))),
+        folded("Figure 5: noisy faces (LFW for CelebA)", table(channel_cells.faces(drawn))),
+        folded("Figure 7: compression as noise", table(channel_cells.compression())),
+        folded("Figure 9, other networks", table(channel_cells.networks(networks))),
         folded(
-            "Figure 10: reconstruction by κ", table(channel_more.by_capacity(defence, inversion))
+            "Figure 10: reconstruction by κ", table(channel_cells.by_capacity(defence, inversion))
         ),
-        folded("Figure 13: reconstruction by n", table(channel_more.by_rounds(defence))),
+        folded("Figure 13: reconstruction by n", table(channel_cells.by_rounds(defence))),
         folded(
             "Figure 14, other networks",
-            table(channel_more.networks_inversion(inverted)),
+            table(channel_cells.networks_inversion(inverted)),
         ),
         folded(
-            "Figures 15 and 16: membership and reconstruction", table(channel_more.planes(defence))
+            "Figures 15 and 16: membership and reconstruction", table(channel_cells.planes(defence))
         ),
-        folded("Figure 17: the weights β", table(channel_more.beta_weights())),
-        folded("The guideline on embeddings", table(channel_more.embedding(embedded))),
+        folded("Figure 17: the weights β", table(channel_cells.beta_weights())),
+        folded("The guideline on embeddings", table(channel_cells.embedding(embedded))),
+        folded(
+            "Eq. 17: the share that its first order leaves", table(taylor.first_order(expanded))
+        ),
         folded("Figures", figures("channel")),
         "## What was not run in full",
         commands("channel"),
@@ -193,6 +106,7 @@ def page() -> None:
             "channel-pictures",
             "channel-networks",
             "channel-networks-inversion",
+            "channel-taylor",
         ),
     ]
     write("channel", parts)
@@ -220,7 +134,22 @@ def _embedding_text(embedded: list[Any]) -> list[str]:
     ]
 
 
-def _beyond(accuracy: list[Any]) -> str:
+def _strongest_text(inversion: list[Any]) -> str:
+    at = channel_claims.strongest(inversion)
+    pairs = (("personalized", "personalized-paper"), ("minimum-power", "natural"))
+    said = [
+        f"{one} {at[one, 300.0]:.2f} where {two.replace('-paper', ' (bound)')} has {at[two, 300.0]:.2f}"
+        for one, two in pairs
+        if (one, 300.0) in at and (two, 300.0) in at
+    ]
+    return (
+        f" (Figure 14, κ = 300, the stronger of two attacks, MSE: {'; '.join(said)})."
+        if said
+        else "."
+    )
+
+
+def _beyond(accuracy: list[Any], inversion: list[Any]) -> str:
     """Exact Personalized, minimum-power and noise drawn once, beside the paper's channels."""
     lines = [
         "| LeNet on | capacity | paper's channel | accuracy | instead | accuracy | buys |",
@@ -251,9 +180,11 @@ def _beyond(accuracy: list[Any]) -> str:
         return "Not run yet.\n"
     return (
         "\n".join(lines)
-        + "\n\nNoise drawn once costs 3.2 points at most and leaks κ per record in all, where fresh noise "
+        + f"\n\n{once_costs(accuracy)} It leaks κ per record in all, where fresh noise "
         "leaks more with every use. Solving the Personalized channel exactly buys most of what its capacity "
-        "allows; with less noise the attacker's error is smaller too (Figure 14, κ = 300: MSE 0.83 instead of 0.97; minimum-power 0.29 where Natural has 0.37). Two seeds; on CIFAR-10 they differ by up to 13 points where a channel hardly learns.\n"
+        "allows; with less noise the attacker's error is smaller too "
+        + _strongest_text(inversion)
+        + " Two seeds; on CIFAR-10 they differ by up to 13 points where a channel hardly learns.\n"
     )
 
 

@@ -29,8 +29,8 @@ from recondite_papers.jobs.channels import ChannelInputs, Fitter, Setting
 from recondite_papers.jobs.data import Split
 from recondite_papers.jobs.sink import Context
 from recondite_papers.stacked import Stack
-from recondite_papers.tables.channel_more import networks as network_cells
-from recondite_papers.tables.channel_more import without_small
+from recondite_papers.tables.channel import networks as network_cells
+from recondite_papers.tables.channel import without_small
 from recondite_papers.tables.channel_verdicts import verdicts
 
 

@@ -10,6 +10,7 @@ import pytest
 from recondite import records as data
 from recondite.attacks import GradientAttack
 from recondite.cli.main import run
+from recondite.records.loading import load_records
 from recondite.studies.study import Study
 from recondite_papers import study_files
 from recondite_papers.from_rows import results_of
@@ -50,7 +51,7 @@ def small(monkeypatch, inline):
     """Tiny studies in this process, whose data are read once."""
     kept = lru_cache(data.load)
     monkeypatch.setattr("recondite.records.load", kept)
-    monkeypatch.setattr("recondite.training.setup.load", kept)
+    monkeypatch.setattr("recondite.training.setup.load", lru_cache(load_records))
     monkeypatch.setattr(study_files, "quickened", tiny)
 
 

@@ -19,7 +19,7 @@ from recondite_papers.jobs import (
     compare_attacks,
     gallery,
     reasons,
-    singles,
+    single_images,
 )
 from recondite_papers.jobs.data import Split
 from recondite_papers.jobs.leaks import finished
@@ -71,8 +71,8 @@ def _compare(context, data):
 
 def _singles(context, data):
     model = build("mlp", data.shape, 10, seed=0)
-    cases, method = [singles.Case({}, PLAIN)], InvertingGradients(steps=40)
-    singles.attack_cases(model, data, cases, method, images=1, seconds=100)
+    cases, method = [single_images.Case({}, PLAIN)], InvertingGradients(steps=40)
+    single_images.attack_cases(model, data, cases, method, images=1, seconds=100)
 
 
 def _victims(context, data, steps):
@@ -83,7 +83,7 @@ def _victims(context, data, steps):
 
 JOBS = {
     "compare_attacks": _compare,
-    "singles": _singles,
+    "single_images": _singles,
     "reasons": lambda context, data: reasons._sizes(context, 2),
     "gallery": lambda context, data: gallery._pictures(context, "job", "iga/mlp/mnist"),
     "channel_attacks": lambda context, data: channel_attacks._batches(context, "mnist"),

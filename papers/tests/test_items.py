@@ -17,12 +17,12 @@ from recondite_papers.jobs.sink import Context
 from recondite_papers.printed import channel, compare, dirdp, dirdp_v1
 from recondite_papers.registry import ITEMS, find
 from recondite_papers.tables.cells import Cell, agreement, mean, spread
-from recondite_papers.tables.channel_more import compression
+from recondite_papers.tables.channel import compression
 from recondite_papers.tables.channel_verdicts import (
     verdicts as channel_verdicts,
 )
 from recondite_papers.tables.compare_verdicts import equal_accuracy, verdicts
-from recondite_papers.tables.dirdp_more import share_better, trade_off, verdict
+from recondite_papers.tables.dirdp import share_better, trade_off, verdict
 
 
 @pytest.fixture(scope="module")
@@ -257,7 +257,7 @@ def test_cells_and_verdicts():
     points = [{"defence": d, "accuracy": a, "mse": m}
               for d, a, m in (("vmf", 50, 4.0), ("vmf", 90, 3.0), ("gaussian", 50, 3.0),
                               ("gaussian", 90, 1.0))]  # fmt: skip
-    assert equal_accuracy(points)[2] == (60.0, 2.5, 3.75)
+    assert (60.0, 2.5, 3.75) in equal_accuracy(points)
 
 
 def test_tables_of_trade_offs():
@@ -271,13 +271,13 @@ def test_tables_of_trade_offs():
     row = {"model": "lenet", "data": "cifar10", "members": 9, "references": 2, "auc_low": 0.6}
     rows = [{**row, "defence": "none", "value": 0.0, "auc": 0.8, "accuracy": [0.6]},
             {**row, "defence": "vmf", "value": 1.0, "auc": 0.7, "accuracy": [0.5]}]  # fmt: skip
-    assert verdict(rows).stands == "falls"
+    assert verdict(rows).stands == "falls for single weights; undecided as written"
     # A network that was not trained says nothing about a defence.
     dead = [{**r, "data": "fashion-mnist", "auc": 0.5, "auc_low": 0.49, "accuracy": [0.1]}
             for r in rows]  # fmt: skip
     assert verdict(dead).stands == "nothing to tell"
     both = verdict([*rows, *dead])
-    assert both.stands == "falls"
+    assert both.stands.startswith("falls")
     assert "lenet on fashion-mnist (10 % right)" in both.evidence
     assert verdict([]).stands == "not run"
 

@@ -4,6 +4,8 @@ import ast
 import re
 import subprocess
 import sys
+import tomllib
+from importlib import import_module
 from importlib.metadata import entry_points, requires, version
 from pathlib import Path
 
@@ -45,6 +47,15 @@ def test_it_plugs_in_by_entry_points():
     assert {"constant-noise", "kept-lengths"} <= unproven
 
 
+def test_every_registered_object_is_there():
+    stated = tomllib.loads((PAPERS / "pyproject.toml").read_text())["project"]["entry-points"]
+    for group in stated.values():
+        for name, place in group.items():
+            module, _, attribute = place.partition(":")
+            found = getattr(import_module(module), attribute)
+            assert getattr(found, "name", name) == name or group is not stated["recondite.defences"]
+
+
 def test_a_command_that_protects_somebody_cannot_name_its_defences(capsys):
     schedule = ["--rate", "1/9", "--steps", "9", "--delta", "1/9"]
     for name in ("constant-noise", "kept-lengths"):
@@ -74,8 +85,8 @@ def test_papers_are_found_by_authors_and_year(capsys):
     assert "there is no reproduction 'dirdp-v1/table-9': did you mean" in capsys.readouterr().err
 
 
-def test_all_53_items_are_here():
-    assert len(ITEMS) == 53
+def test_all_55_items_are_here():
+    assert len(ITEMS) == 55
 
 
 @pytest.mark.parametrize(

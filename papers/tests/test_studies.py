@@ -22,7 +22,7 @@ from recondite_papers import study_files
 from recondite_papers.jobs import channel as channel_job
 from recondite_papers.jobs import compare as compare_job
 from recondite_papers.jobs import dirdp as dirdp_job
-from recondite_papers.jobs import early as early_job
+from recondite_papers.jobs import dirdp_v1 as early_job
 from recondite_papers.jobs import membership as membership_job
 from recondite_papers.jobs.channels import beta
 from recondite_papers.jobs.dirdp_networks import CHOSEN, usual
@@ -57,7 +57,7 @@ def known_facts(study, data_dir=None):
     network = resolve(model, shape, classes, seed=0)
     shapes = tuple(tuple(p.shape) for p in network.parameters())
     size = sum(math.prod(s) for s in shapes)
-    return Facts(records, tests, shape, classes, size, shapes, True, "digest", None)
+    return Facts(records, tests, shape, classes, "images", (), size, shapes, True, "digest", None)
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -197,7 +197,7 @@ def test_beta_is_the_papers():
 
 
 def assert_same_network(study, network):
-    """What the study trains is what the stacked job trains, first weights included."""
+    """What the study trains is what the stacked job trains, initial weights included."""
     _, _, shape, classes = SETS[study.data]
     mine = resolve(study.model, shape, classes, seed=3)
     theirs = network.build(shape, classes, 3)
@@ -316,7 +316,7 @@ def test_the_list_names_the_files(capsys):
 def test_study_prints_the_files_as_they_are(capsys):
     assert run(["reproduce", "compare/table-5", "--study"]) == 0
     out = capsys.readouterr().out
-    assert "# assumed: first weights are drawn by Glorot's" in out
+    assert "# assumed: initial weights are drawn by Glorot's" in out
     documents = list(yaml.safe_load_all(out))
     assert [d["name"] for d in documents] == [
         "compare-table-5-mnist", "compare-table-5-fashion-mnist",

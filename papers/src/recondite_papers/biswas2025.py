@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from recondite.accounting.rdp import epsilon_from_renyi
+from recondite.accounting.composition import epsilon_from_renyi
 from recondite.laws import LossLaw
 from recondite.laws.pair import mixed_loss
 from recondite.mechanisms import UndefinedNotionError

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from recondite import _validate
+from recondite._files import write_atomically
 from recondite.cli.output import print_json, print_table, progress
 from recondite_papers.command_studies import STOPPED, compared, marked, show_studies
 
@@ -232,7 +233,7 @@ _COLUMNS = ("cell", "paper", "ours", "difference", "how, or why it differs")
 def _write(out: Path, result: dict[str, Any]) -> None:
     out.mkdir(parents=True, exist_ok=True)
     stem = _stem(result)
-    (out / f"{stem}.table.json").write_text(json.dumps(result, indent=1, ensure_ascii=False))
+    write_atomically(out / f"{stem}.table.json", json.dumps(result, indent=1, ensure_ascii=False))
     lines = [f"# {result['name']}: {result['title']}", ""]
     if result["quick"]:
         lines += ["A quick version: fewer seeds, images and iterations than the paper's.", ""]
@@ -242,7 +243,7 @@ def _write(out: Path, result: dict[str, Any]) -> None:
         lines += [f"![{result['title']}]({result['figure']})", ""]
     lines += ["| " + " | ".join(_COLUMNS) + " |", "| --- | --: | --: | --: | --- |"]
     lines += ["| " + " | ".join(row) + " |" for row in _rows(result)]
-    (out / f"{stem}.md").write_text("\n".join(lines) + "\n")
+    write_atomically(out / f"{stem}.md", "\n".join(lines) + "\n")
 
 
 def _show(result: dict[str, Any], out: Path) -> None:

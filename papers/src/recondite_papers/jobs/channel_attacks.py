@@ -14,7 +14,7 @@ from recondite.models import build
 from recondite_papers.jobs.channel import SMALL, records
 from recondite_papers.jobs.channels import ChannelInputs, Setting, spectrum
 from recondite_papers.jobs.leaks import finished, measured
-from recondite_papers.jobs.singles import Case, attack_cases
+from recondite_papers.jobs.single_images import Case, attack_cases
 from recondite_papers.jobs.sink import Context
 from recondite_papers.stacked import Release
 

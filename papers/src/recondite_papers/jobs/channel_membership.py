@@ -11,7 +11,7 @@ from recondite.attacks.membership import WhiteBox
 from recondite.attacks.membership.features import _GRADIENT_SCALE, _LOSS_SCALE
 from recondite.attacks.membership.white_box import _HELD_OUT, _PATIENCE, AttackNetwork
 from recondite.metrics import auc
-from recondite.models.parameters import seeded
+from recondite.models.weights import seeded
 from recondite_papers.stacked import Stack
 from recondite_papers.stacked.graph import Replayed
 

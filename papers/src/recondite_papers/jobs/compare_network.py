@@ -1,4 +1,4 @@
-"""The network of Biswas et al. (2025), and how its first weights are drawn.
+"""The network of Biswas et al. (2025), and how its initial weights are drawn.
 
 The paper does not say. With Glorot's (Xavier's) uniform law and the printed decay all of its
 Gaussian accuracies come out at every batch size, and its errors under VMF noise; Kaiming's and
@@ -13,7 +13,7 @@ from typing import Any
 from torch import nn
 
 from recondite.models import build
-from recondite.models.parameters import seeded
+from recondite.models.weights import seeded
 
 __all__ = ["FIRST", "mlp", "network"]
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from recondite.records import load
-from recondite.records.transforms import prepare as prepared
+from recondite.records.images import prepare as prepared
 
 __all__ = ["SCALES", "Split", "pack", "split"]
 

@@ -78,7 +78,7 @@ def accuracy(context: Context) -> None:
 
 
 def with_usual_weights(context: Context) -> None:
-    """Table 2 without defence and under Gaussian noise, from torch's own first weights."""
+    """Table 2 without defence and under Gaussian noise, from torch's own initial weights."""
     blocks = _without_vmf(context, usual)
     if context.quick:
         blocks = {key: blocks[key] for key in blocks if key == "plain/mlp2/lfw"}
@@ -98,7 +98,7 @@ def _without_vmf(
 def puzzle(context: Context) -> None:
     """Which partition can give Table 2's VMF rows: LeNet, part of the printed epochs.
 
-    From torch's own first weights, which were taken for right when this was searched.
+    From torch's own initial weights, which were taken for right when this was searched.
     """
     sink = context.sink("dirdp-puzzle")
     blocks: dict[str, Callable[[], list[dict[str, Any]]]] = {}

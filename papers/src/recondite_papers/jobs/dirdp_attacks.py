@@ -15,7 +15,7 @@ from recondite.models import build, count_parameters
 from recondite_papers.jobs.data import Split
 from recondite_papers.jobs.dirdp import EPSILONS, KAPPAS, MULTIPLIERS, records
 from recondite_papers.jobs.dirdp_networks import CHOSEN, Network
-from recondite_papers.jobs.singles import Case, attack_cases
+from recondite_papers.jobs.single_images import Case, attack_cases
 from recondite_papers.jobs.sink import Context
 from recondite_papers.stacked import Plan, Release, Stack, train
 
@@ -32,7 +32,7 @@ def table_4(context: Context) -> None:
 
 
 def relu(context: Context) -> None:
-    """The same on our own networks, with ReLU and torch's own first weights."""
+    """The same on our own networks, with ReLU and torch's own initial weights."""
     _table_4(context, "dirdp-iga-relu", lambda model: None)
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from torch import nn
 
-from recondite.models.parameters import seeded
+from recondite.models.weights import seeded
 
 __all__ = [
     "ACTIVATIONS",
@@ -57,7 +57,7 @@ class Network:
         return "/".join(parts if self.first == "torch" else [*parts, self.first])
 
     def build(self, shape: tuple[int, int, int], classes: int, seed: int | None) -> nn.Module:
-        """The network with its first weights, from a seed or torch's own generator."""
+        """The network with its initial weights, from a seed or torch's own generator."""
         with seeded(seed):
             net = self._layers(shape, classes)
             for weight in net.parameters() if self.first != "torch" else ():
@@ -86,7 +86,7 @@ class Network:
 
 # Picked after the fact among what was tried (job "dirdp-variants"): LeNet "the original", with
 # tanh and average pooling, the hidden layers of 50 and 15 units that the same authors use in 2025,
-# and the first weights of DLG's program, on which the attacks of this field are built.
+# and the initial weights of DLG's program, on which the attacks of this field are built.
 CHOSEN = {
     "lenet": Network("lenet", "tanh", pooling="average", first="dlg"),
     "mlp2": Network("mlp2", "tanh", hidden=(50, 15), first="dlg"),
@@ -94,7 +94,7 @@ CHOSEN = {
 
 
 def usual(model: str) -> Network:
-    """The chosen network with torch's own first weights, which Table 3 and older searches have."""
+    """The chosen network with torch's own initial weights, as Table 3 and older searches have."""
     return replace(CHOSEN[model], first="torch")
 
 
@@ -109,10 +109,10 @@ def mlp(shape: tuple[int, int, int], classes: int) -> nn.Module:
 
 
 def usual_lenet(shape: tuple[int, int, int], classes: int) -> nn.Module:
-    """The same with torch's own first weights."""
+    """The same with torch's own initial weights."""
     return usual("lenet").build(shape, classes, None)
 
 
 def usual_mlp(shape: tuple[int, int, int], classes: int) -> nn.Module:
-    """The same with torch's own first weights."""
+    """The same with torch's own initial weights."""
     return usual("mlp2").build(shape, classes, None)

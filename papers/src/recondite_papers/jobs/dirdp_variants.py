@@ -63,7 +63,7 @@ def _networks(data: str) -> list[Network]:
 
 
 def _earlier(model: str, data: str) -> Network:
-    """From torch's own first weights, and by SGD for the MLP on LFW.
+    """From torch's own initial weights, and by SGD for the MLP on LFW.
 
     Table 1 prints a momentum beside Adam there, which has none.
     """

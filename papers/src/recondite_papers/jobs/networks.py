@@ -260,7 +260,7 @@ def chosen(rates: dict[float, float]) -> float:
 
 
 def network(model: str, data: Split, device: str) -> nn.Module:
-    """A network with its first weights; on a GPU in the layout that its convolutions are fast in.
+    """A network with its initial weights; on a GPU in the layout that its convolutions are fast in.
 
     Group norms want the other layout, so only AlexNet, which has none, gets this one.
     """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
 import time
 from collections.abc import Callable
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from recondite._files import write_atomically
 from recondite._version import __version__
 
 __all__ = ["Context", "Sink", "provenance"]
@@ -79,11 +79,9 @@ class Sink:
             return
         self.path.parent.mkdir(parents=True, exist_ok=True)
         content = {**self.head, "blocks": sorted(self.done), "rows": self.rows}
-        beside = self.path.with_suffix(".tmp")
         lines = ",\n  ".join(json.dumps(row) for row in content.pop("rows"))
         text = json.dumps(content, indent=1)[:-2] + f',\n "rows": [\n  {lines}\n ]\n}}\n'
-        beside.write_text(text)
-        os.replace(beside, self.path)
+        write_atomically(self.path, text)
 
 
 def _rounded(value: Any) -> Any:

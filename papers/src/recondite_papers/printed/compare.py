@@ -24,7 +24,7 @@ SETTING = {
 ASSUMPTIONS = (
     "pixels are (x - .1307)/.3081 (MNIST) and (x - .2860)/.3530 (Fashion-MNIST): not said, but the "
     "printed errors are on that scale",
-    "first weights are drawn by Glorot's (Xavier's) uniform law: not said, picked after the fact; "
+    "initial weights are drawn by Glorot's (Xavier's) uniform law: not said, picked after the fact; "
     "Kaiming's and orthogonal ones fit as well where they were tried, torch's own with neither "
     "the printed decay nor none",
     "the printed decay of 0.1 is decoupled (AdamW): added to the gradient, as Adam has it, nothing "

@@ -19,8 +19,8 @@ ASSUMPTIONS = (
     "clipping norm 1: not printed",
     'LeNet-5 with tanh and average pooling ("the original"), an MLP with tanh and hidden layers of '
     "50 and 15 (the same authors' of 2025): picked after the fact among those at the end",
-    "first weights and biases uniform in ±0.5, as in DLG's program: picked after the fact; Table 3 "
-    "has torch's own",
+    "initial weights and biases uniform in ±0.5, as in DLG's program: picked after the fact; "
+    "Table 3 has torch's own",
     "the MLP on LFW is trained by Adam without the momentum that Table 1 prints: Adam has none",
     "partition and reading of ε_V: searched for, see the puzzle",
     "CIFAR-100 is not here: its column is left out",

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-__all__ = ["Cell", "Verdict", "agreement", "find", "having", "mean", "spread"]
+__all__ = ["Cell", "Verdict", "agreement", "cut_short", "find", "having", "mean", "spread"]
 
 
 @dataclass(frozen=True)
@@ -21,6 +21,7 @@ class Cell:
       spread: Standard deviation over our seeds.
       unit: "ε", "accuracy", "MSE", "SSIM", …
       why: Why they differ, or how ours was found.
+      tested: What came out under other interpretations of the paper that were run for this cell.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Cell:
     spread: float | None = None
     unit: str = ""
     why: str = ""
+    tested: tuple[float, ...] = ()
 
     @property
     def difference(self) -> float | None:
@@ -50,11 +52,13 @@ class Verdict:
       claim: In the paper's sense.
       stands: "stands", "falls", "in part", or "not run".
       evidence: Why, with numbers.
+      believe: What to believe now, in at most twelve words; empty where nothing was run.
     """
 
     claim: str
     stands: str
     evidence: str
+    believe: str = ""
 
     def to_dict(self) -> dict[str, Any]:
         """In plain types."""
@@ -88,3 +92,11 @@ def agreement(cells: Iterable[Cell], within: float) -> tuple[int, int]:
     """How many cells that were run lie within so much of the printed value, and of how many."""
     gaps = [abs(c.difference) for c in cells if c.difference is not None]
     return sum(gap <= within for gap in gaps), len(gaps)
+
+
+def cut_short(row: dict[str, Any] | None) -> str:
+    """Says of an attack that its time was up, or that it was a small run."""
+    if row is None:
+        return ""
+    cut = f"stopped by the time limit after {row.get('iterations')} iterations"
+    return "; ".join(p for p in (row.get("run"), cut if row.get("interrupted") else "") if p)

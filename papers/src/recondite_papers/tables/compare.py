@@ -60,25 +60,29 @@ def table_5(rows: Rows) -> list[Cell]:
     cells = [c for c in figure_2(rows) if "no defence" in c.name]
     for (data, defence, value, batch), known in printed.TABLE_5.items():
         cell = _accuracy(rows, data, defence, value, batch, known)
-        cells.append(replace(cell, why=_reason(rows, cell, data, defence, value, batch)))
+        why, tested = _reason(rows, cell, data, defence, value, batch)
+        cells.append(replace(cell, why=why, tested=tested))
     return cells
 
 
-def _reason(rows: Rows, cell: Cell, data: str, defence: str, value: float, batch: int) -> str:
-    """Why a cell is more than 3 points off: a tested reason, or what is known of it."""
+def _reason(
+    rows: Rows, cell: Cell, data: str, defence: str, value: float, batch: int
+) -> tuple[str, tuple[float, ...]]:
+    """Why a cell is more than 3 points off: what is known of it, and what was tested for it."""
     if cell.difference is None or abs(cell.difference) <= 3.0:
-        return ""
-    tried = []
+        return "", ()
+    tried, found = [], []
     for variant, name in _VARIANTS.items():
         row = find(rows, block=f"open-{batch}/{data}/{variant}", defence=defence, value=value)
         if row is not None:
-            tried.append(f"{100 * mean(row['accuracy']):.1f} {name}")
+            found.append(100 * mean(row["accuracy"]))
+            tried.append(f"{found[-1]:.1f} {name}")
     seeds = f"seeds differ by {cell.spread or 0:.1f} points; the paper has one value"
-    return seeds + (f". Tested: {', '.join(tried)}" if tried else "")
+    return seeds + (f". Tested: {', '.join(tried)}" if tried else ""), tuple(found)
 
 
 _VARIANTS = {
-    "kaiming": "with Kaiming's first weights",
+    "kaiming": "with Kaiming's initial weights",
     "orthogonal": "with orthogonal ones",
     "unclipped": "without clipping",
     "shuffled": "with shuffled batches",
@@ -116,8 +120,12 @@ def attacked(rows: Rows, data: str, defence: str, value: float, batch: int, **mo
 def _pair(name: str, known: tuple[float, float] | None, row: Any, scale: str) -> list[Cell]:
     ssim, mse = known if known is not None else (None, None)
     found = row or {}
+    over = found.get("mse_scaled_sd")
+    if over is not None and not scale.startswith("mse_scaled"):
+        # The standard deviation is stored on the scale of the network's input alone.
+        over *= found[scale] / found["mse_scaled"]
     return [
-        Cell(f"{name}: MSE", mse, found.get(scale), found.get("mse_scaled_sd"), "MSE"),
+        Cell(f"{name}: MSE", mse, found.get(scale), over, "MSE"),
         Cell(f"{name}: SSIM", ssim, found.get("ssim_placed"), unit="SSIM"),
     ]
 

@@ -40,7 +40,7 @@ def accuracy(context: Context) -> None:
 
 
 def with_usual_weights(context: Context) -> None:
-    """The same from torch's own first weights."""
+    """The same from torch's own initial weights."""
     networks = {model: replace(network, first="torch") for model, network in CHOSEN.items()}
     _tables(context, "dirdp-v1-usual", networks)
 

@@ -1,4 +1,4 @@
-"""Tan et al. (2024): Table 2, Figures 5, 7, 10, 13, 16 and 17, embeddings, other networks."""
+"""Tan et al. (2024): our cells beside the printed ones, and what else its figures show."""
 
 from __future__ import annotations
 
@@ -8,12 +8,28 @@ from typing import Any
 
 from recondite.metrics.defence import improvement_membership, improvement_reconstruction
 from recondite_papers.printed import channel as tan
-from recondite_papers.tables.cells import Cell, mean, spread
+from recondite_papers.tables.cells import Cell, cut_short, mean, spread
 
 __all__ = [
-    "DIED", "beta_weights", "by_capacity", "by_rounds", "compression", "embedding", "faces",
-    "improvements", "networks", "networks_inversion", "planes", "times", "without_small",
-]  # fmt: skip
+    "DIED",
+    "beta_weights",
+    "by_capacity",
+    "by_rounds",
+    "compression",
+    "embedding",
+    "faces",
+    "improvements",
+    "networks",
+    "networks_inversion",
+    "planes",
+    "tan_accuracy",
+    "tan_eigenvalues",
+    "tan_guidelines",
+    "tan_inversion",
+    "tan_rounds",
+    "times",
+    "without_small",
+]
 
 Rows = Sequence[dict[str, Any]]
 _NATURAL, _WIDE = (50.0, 100.0, 200.0, 300.0), (500.0, 800.0, 1000.0, 1500.0)
@@ -241,4 +257,66 @@ def networks_inversion(rows: Rows) -> list[Cell]:
             why = f"{row['run']}: {why}"
         ours = None if row is None else row["mse_scaled"]
         cells.append(Cell(f"{model}, {kind} {kappa:g}", known, ours, unit="MSE", why=why))
+    return cells
+
+
+def tan_accuracy(rows: Rows) -> list[Cell]:
+    """Figures 9, 11 and 15: the printed values cannot be read."""
+    cells = []
+    for row in rows:
+        scores = [100 * v for v in row["accuracy"]]
+        kind = row["defence"] + (" (once)" if row.get("noise") == "once" else "")
+        name = f"{row['data']}, {kind}" + (f" {row['value']:g}" if row["value"] else "")
+        cells.append(Cell(name, None, mean(scores), spread(scores), "accuracy"))
+    return cells
+
+
+def tan_rounds(rows: Rows) -> list[Cell]:
+    """Figure 12: accuracy after n steps at κ = 300."""
+    cells = []
+    for row in rows:
+        if row["defence"] == "natural" and row["value"] == 300 and row["noise"] == "per_step":
+            for step, scores in row["by_steps"].items():
+                name = f"{row['data']}, natural 300, n = {step}"
+                cells.append(Cell(name, None, 100 * mean(scores), unit="accuracy"))
+    return cells
+
+
+def tan_eigenvalues(rows: Rows) -> list[Cell]:
+    """λ at places 0, 1 and 10 of the training records' covariance."""
+    cells = []
+    for data in ("cifar10", "fashion-mnist"):
+        row = next((r for r in rows if r["data"] == data), None)
+        for number, place in enumerate((0, 1, 10)):
+            ours = None if row is None else row["eigenvalues"][number]
+            cells.append(Cell(f"{data}, λ_{place}", tan.EIGENVALUES[data][number], ours, unit="λ"))
+    return cells
+
+
+def tan_inversion(rows: Rows) -> list[Cell]:
+    """Figure 14: MSE on the scale (x - .5)/.5; LeNet."""
+    cells = []
+    for (model, channel, kappa), known in tan.FIGURE_14.items():
+        if model != "lenet" or (kappa == 0 and channel != "natural"):
+            continue
+        kind = channel if kappa else "none"
+        found = [r for r in rows if r["defence"] == kind and r["value"] == kappa]
+        best = min(found, key=lambda r: r["mse_scaled"], default=None)
+        ours = None if best is None else best["mse_scaled"]
+        why = cut_short(best)
+        if best is not None and len(found) > 1:
+            why = f"the better of two priors, {best['total_variation']:g}" + (why and f"; {why}")
+        cells.append(Cell(f"LeNet, {kind} {kappa:g}", known, ours, unit="MSE", why=why))
+    return cells
+
+
+def tan_guidelines(rows: Rows) -> list[Cell]:
+    """Figures 6 and 8."""
+    cells = []
+    for row in rows:
+        if "batch" in row and row["block"].startswith("batch"):
+            name = f"{row['defence']}, batch {row['batch']}"
+        else:
+            name = f"{row['defence']}, λ = {row['value']:.3g}"
+        cells.append(Cell(name, None, row["mse_scaled"], row["mse_scaled_sd"], "MSE"))
     return cells
