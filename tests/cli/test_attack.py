@@ -40,6 +40,28 @@ def test_a_canary_audit_shows_what_it_found(capsys):
     assert "not refuted" in out
 
 
+def test_identification_stands_beside_its_bound(capsys):
+    typed = ("--data", "digits", "--prepare", "none", "--epochs", "1", "--threat", "training")
+    noise = ("--defence", "gaussian", "--noise-multiplier", "1")
+    games = ("--option", "games=8", "--option", "candidates=5,20")
+    code, out, _ = ask(capsys, "identification", *typed, *noise, *games)
+    assert code == 0
+    for words in ("1 of 5, participation secret", "1 of 20, participation known", "nobody above"):
+        assert words in out
+
+
+def test_images_of_a_training_by_one_who_knows_when(capsys):
+    typed = ("--data", "digits", "--prepare", "none", "--epochs", "1", "--threat", "training")
+    noise = ("--defence", "gaussian", "--noise-multiplier", "0.1", "--images", "4", "--json")
+    code, out, _ = ask(capsys, "importance-weights", *typed, *noise, "--participation", "known")
+    assert code == 0
+    assert "participation known" in out
+    assert "training records" in out
+    code, _, err = ask(capsys, "importance-weights", *typed, *noise, "--participation", "maybe")
+    assert code == 2
+    assert "participation" in err
+
+
 def test_presets_are_settings_of_their_attacks():
     for preset in PRESETS.values():
         attack = build_attack(preset.attack, **preset.options)

@@ -1,6 +1,7 @@
 """recondite compare, demo and report, as they are typed."""
 
 import json
+import re
 
 import pytest
 
@@ -45,10 +46,52 @@ def test_a_study_runs_and_is_reported(finished, capsys):
     assert len(load(out)) == 2
     assert run(["-q", "compare", str(study), "--out", str(out)]) == 0
     shown = capsys.readouterr().out
-    assert "undefended" in shown
+    assert "Undefended" in shown
     assert "Gaussian σ = 1" in shown
     assert "(2, 0 new" in shown
     assert "report: " in shown
+
+
+def test_the_answer_comes_first_and_the_table_fits_a_terminal(finished, capsys, monkeypatch):
+    import sys
+
+    _, _, out = finished
+    assert run(["compare", str(out)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[3] == ""
+    assert "Nothing tried" in lines[0] or lines[0].startswith("Use ")
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
+    assert run(["compare", str(out)]) == 0
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+    table = plain.splitlines()[4:]
+    assert max(map(len, table)) <= 80
+    assert "…" not in "".join(table)
+    for name in ("rung", "accuracy", "ReRo", "of 10", "gain"):
+        assert name in " ".join(table)
+
+
+def test_a_gate_for_ci(finished, capsys):
+    _, study, out = finished
+    assert run(["compare", str(out), "--require", "epsilon<=1e9"]) == 0
+    assert capsys.readouterr().out.startswith("met by Gaussian σ = 1: epsilon ")
+    assert run(["compare", str(out), "--require", "epsilon<=1e-9", "--threat", "model"]) == 1
+    assert "not met: the nearest, Gaussian σ = 1, has epsilon" in capsys.readouterr().out
+    both = ["--require", "epsilon<=1e9", "--require", "accuracy>=0.999"]
+    assert run(["-q", "compare", str(study), "--out", str(out), *both]) == 1
+    shown = capsys.readouterr().out
+    assert "accuracy" in shown.splitlines()[-1]
+    assert run(["compare", str(out), "--json", *both]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert (told["met"], told["threat"], len(told["answer"])) == (False, "training", 3)
+    assert told["rungs"]["Undefended"] in ("broken", "untested")
+    report = ["report", str(out), "--out", str(out / "again.html")]
+    assert run([*report, "--require", "epsilon<=1e9"]) == 0
+    for wrong in (["--require", "eps<=8"], ["--threat", "server"], ["--participation", "maybe"]):
+        assert run(["compare", str(out), *wrong]) == 2
+        said = capsys.readouterr().err.strip()
+        assert "\n" not in said
+        assert wrong[0][2:] in said
 
 
 def test_rows_are_read_with_pandas_in_one_line(finished):
@@ -66,7 +109,7 @@ def test_a_dry_run_shows_the_grid_and_runs_nothing(finished, tmp_path, capsys):
     assert run(["compare", str(study), "--out", str(tmp_path / "new"), "--dry-run"]) == 0
     shown = capsys.readouterr().out
     assert "2 rows in about" in shown
-    assert "a short trial" in shown
+    assert "a trial of the first training and attacks" in shown
     assert "target" not in shown
     assert not (tmp_path / "new").exists()
 
@@ -164,7 +207,7 @@ def test_unknown_engines_are_refused(finished, tmp_path, capsys):
 
 def test_progress_counts_parts_and_says_how_long(capsys):
     count = _Count(2)
-    task = {"title": "x", "attacks": {"a": {}, "b": {}}}
+    task = {"kind": "cell", "title": "x", "attacks": {"a": {}, "b": {}}}
     count.take(0, task, {"type": "progress", "done": 0.5})
     assert count.share == pytest.approx(0.5 / 3 / 2)
     count.take(0, task, {"type": "row", "row": {"status": "failed"}})
@@ -194,3 +237,14 @@ def test_a_dry_run_does_not_run_the_code_that_a_study_names(tmp_path, capsys, mo
     assert not (tmp_path / "ran").exists()
     assert run(["-q", "compare", "study.yaml", "--dry-run", "--own-code"]) == 2
     assert (tmp_path / "ran").exists()
+
+
+def test_the_study_in_a_dossier_asks_for_the_same_rows(finished, tmp_path, capsys):
+    _, _, out = finished
+    assert run(["dossier", "make", str(out), "--out", str(tmp_path / "dossier")]) == 0
+    evidence = tmp_path / "dossier" / "evidence"
+    capsys.readouterr()
+    again = ["compare", str(evidence / "study.yaml"), "--out", str(evidence), "--dry-run", "--json"]
+    assert run(again) == 0
+    assert json.loads(capsys.readouterr().out)["rows_missing"] == 0
+    assert run(["dossier", "verify", str(tmp_path / "dossier")]) == 0

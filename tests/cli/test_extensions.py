@@ -8,8 +8,6 @@ from typing import Annotated
 import pytest
 import typer
 
-from recondite.cli import extensions
-
 main = import_module("recondite.cli.main")  # the package's own name main is the function
 ABSENT = "reproduce comes with recondite-papers: pip install recondite-papers"
 
@@ -35,9 +33,9 @@ def commands(monkeypatch, capsys):
 
     def made(*entries):
         monkeypatch.setattr(
-            extensions,
+            main,
             "entry_points",
-            lambda *, group: entries if group == extensions.GROUP else (),
+            lambda *, group: entries if group == main.GROUP else (),
         )
         app = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
         app.callback()(main.common)
@@ -47,7 +45,7 @@ def commands(monkeypatch, capsys):
             """Ours."""
             print("ours")
 
-        extensions.add_commands(app)
+        main.add_commands(app)
         monkeypatch.setattr(main, "app", app)
 
         def ask(*words):
@@ -123,3 +121,21 @@ def test_the_real_command_line_reads_the_standard_entry_points():
     )
     done = subprocess.run([sys.executable, "-c", code], check=False, capture_output=True, text=True)
     assert (done.returncode, done.stdout) == (0, "hello\n"), done.stderr
+
+
+def test_noise_on_records_has_its_settings_by_name(capsys, tmp_path):
+    words = "train --data digits --model mlp --prepare none --epochs 1 --json --defence white"
+    words = f"{words} --capacity 9"
+    assert main.run([*words.split(), "--set", "noise=per_step"]) == 0
+    assert '"noise": "per_step"' in capsys.readouterr().out
+    assert main.run([*words.split(), "--set", "rank=3"]) == 2
+    assert "--set rank is not a setting of white-channel" in capsys.readouterr().err
+
+
+def test_only_the_typed_command_is_built():
+    assert len(main.app.registered_commands) > 10
+    for words in (["account"], ["-q", "account", "--help"], ["--debug", "federate", "demo"]):
+        small = main._alone(words)
+        assert len(small.registered_commands) + len(small.registered_groups) == 1
+    for words in ([], ["--help"], ["acount"], ["--help", "account"]):
+        assert main._alone(words) is main.app

@@ -13,9 +13,10 @@ from recondite.cli.options import (
     build_mechanism,
     build_schedule,
     check_relation,
+    describe,
     shared,
 )
-from recondite.cli.output import print_json, print_table, progress
+from recondite.cli.output import figure, print_json, print_table, progress
 
 if TYPE_CHECKING:
     from recondite.accounting.selection import ChoicePrices
@@ -33,6 +34,11 @@ _HELP = """What a run costs in every notion of privacy: ε (tight, Rényi, pure)
 mutual information, reconstruction robustness, metric privacy, and those of other packages.
 
 `recondite account vmf --kappa 75 --dim 13700 --rate 128/60000 --steps 1407 --delta 1/60000`
+
+`recondite account gaussian --noise-multiplier 1.1 --records 60000 --batch-size 128 --epochs 3
+--delta 1e-5`
+
+MECHANISM is gaussian, vmf, partitioned, directional or none.
 """
 
 
@@ -74,7 +80,7 @@ def account(
         more = {"selection": prices and prices.to_dict(), "instead": instead}
         print_json({**result.to_dict(), **json_ready({k: v for k, v in more.items() if v})})
         return
-    _show(result, prices, instead)
+    _show(result, prices, instead, describe(schedule, given))
 
 
 def _choosing(result: Account, runs: int | None) -> ChoicePrices | None:
@@ -102,7 +108,9 @@ def _instead(result: Account) -> dict[str, float]:
     }
 
 
-def _show(result: Account, prices: ChoicePrices | None, instead: dict[str, float]) -> None:
+def _show(
+    result: Account, prices: ChoicePrices | None, instead: dict[str, float], schedule: str
+) -> None:
     from recondite.notions import format_bound, notions
 
     rows = [list(line) for notion in notions().values() for line in notion.lines(result)]
@@ -118,10 +126,14 @@ def _show(result: Account, prices: ChoicePrices | None, instead: dict[str, float
     ]
     notes += [f"not defined: {key}: {why}" for key, why in result.reasons.items()]
     notes += [f"assumes: {line}" for line in result.assumptions]
-    settings = ", ".join(f"{k} {v}" for k, v in result.mechanism.parameters().items())
-    schedule = ", ".join(f"{k} {v}" for k, v in result.schedule.to_dict().items() if v is not None)
+    settings = ", ".join(
+        f"{name.replace('_', ' ')} {figure(value, 6) if isinstance(value, float) else value}"
+        for name, value in result.mechanism.parameters().items()
+    )
     title = (
         f"{result.mechanism.name}: {settings}\n{schedule}; {result.neighbouring.value}; "
         f"delta {result.delta:.4g}; {result.release.releases:,} releases"
     )
-    print_table(title, ["upper bound", "one release", "run", "on"], rows, notes, numbers=(1, 2))
+    print_table(
+        title, ["upper bound", "one release", "run", "on"], rows, notes, numbers=(1, 2), wrap=True
+    )

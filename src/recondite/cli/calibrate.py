@@ -13,6 +13,7 @@ from recondite.cli.options import (
     build_mechanism,
     build_schedule,
     check_relation,
+    describe,
     number,
     shared,
 )
@@ -21,6 +22,7 @@ from recondite.notions.registry import target as find
 from recondite.notions.registry import targets
 
 if TYPE_CHECKING:
+    from recondite.accounting.selection import RunCount
     from recondite.notions.calibration import Calibration
 
 __all__ = ["register"]
@@ -35,11 +37,15 @@ def register(app: typer.Typer) -> None:
 _CALIBRATE = """The weakest noise that meets a target, never one that misses it.
 
 `recondite calibrate vmf --dim 13700 --epsilon 8 --rate 128/60000 --steps 1407 --delta 1/60000`
+
+MECHANISM is gaussian, vmf, partitioned or directional.
 """
 _MATCH = """The noise of another mechanism that is equal in one notion of privacy.
 
 `recondite match gaussian --noise-multiplier 1.23 --max-batch-size 160 --to vmf
 --by bayes-capacity --dim 13700`
+
+SOURCE is gaussian, vmf, partitioned or directional.
 """
 
 # Those of other packages are not loaded before they are asked for: --target NAME=VALUE.
@@ -52,12 +58,14 @@ TARGETS = {
             parser=number,
             metavar="NUMBER",
             show_default=False,
+            rich_help_panel="Target: exactly one",
         ),
     ]
     for name, notion in targets(ours=True).items()
 }
 
 
+_KINDS = "gaussian, vmf, partitioned or directional"
 _PER = typer.Option("--per", help="Capacity and information of one 'release' or the 'run'.")
 
 
@@ -88,12 +96,20 @@ def _of_run(notion: str, per: str) -> bool:
 
 @shared(TARGETS, MECHANISM, RUN)
 def calibrate(
-    mechanism: Annotated[str, typer.Argument(help="gaussian, vmf, partitioned or directional.")],
+    mechanism: Annotated[str, typer.Argument(help=f"{_KINDS}.")],
     other: Annotated[
         str | None,
         typer.Option("--target", help="NAME=VALUE of a notion from another package."),
     ] = None,
     per: Annotated[str, _PER] = "release",
+    selected_from: Annotated[
+        int | None,
+        typer.Option("--selected-from", help="The best of so many runs meets the target."),
+    ] = None,
+    secret: Annotated[
+        bool,
+        typer.Option("--secret", help="Their number is drawn, secret, and this its mean."),
+    ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
     *,
     given: SimpleNamespace,
@@ -106,20 +122,39 @@ def calibrate(
     schedule = build_schedule(given, needed=_of_run(notion, per))
     if schedule is not None:
         check_relation(given, chosen, schedule)
+    runs = _runs(selected_from, secret)
     with progress(f"calibrating {mechanism}") as tick:
         found = compute(
-            chosen, target, notion, schedule, scope=per, progress=tick, **_extras(given)
-        )
+            chosen, target, notion, schedule,
+            scope=per, progress=tick, chosen_from=runs, **_extras(given),
+        )  # fmt: skip
     if as_json:
-        print_json(found.to_dict())
+        more = {} if selected_from is None else {"selected_from": selected_from, "secret": secret}
+        print_json({**found.to_dict(), **more})
         return
-    _show(found)
+    note = "" if selected_from is None else f", the best of {selected_from} runs"
+    drawn = [] if schedule is None else [describe(schedule, given)]
+    of = f"{note} on average, their number drawn and secret" if secret else note
+    _show(found, drawn, of=of)
+
+
+def _runs(selected_from: int | None, secret: bool) -> RunCount | int:
+    """How many runs the released one is the best of."""
+    if selected_from is None:
+        if secret:
+            raise ValueError("--secret needs --selected-from, the mean number of runs")
+        return 1
+    from recondite import _validate
+    from recondite.accounting.selection import NegativeBinomialRuns
+
+    count = _validate.at_least("selected_from", selected_from, 2)
+    return NegativeBinomialRuns.with_mean(count) if secret else count
 
 
 @shared(MECHANISM, RUN)
 def match(
-    source: Annotated[str, typer.Argument(help="The mechanism to match.")],
-    to: Annotated[str, typer.Option("--to", help="The mechanism whose noise is sought.")],
+    source: Annotated[str, typer.Argument(help=f"The mechanism to match: {_KINDS}.")],
+    to: Annotated[str, typer.Option("--to", help=f"Whose noise is sought: {_KINDS}.")],
     by: Annotated[
         str, typer.Option("--by", help=f"{', '.join(targets(ours=True))}, or another package's.")
     ],
@@ -143,17 +178,20 @@ def match(
         source_json = {"mechanism": original.name, "parameters": original.parameters()}
         print_json({**found.to_dict(), "source": source_json})
         return
-    _show(found, f"{source} ({original.parameter} {figure(original.strength)}) = ")
+    drawn = [] if schedule is None else [describe(schedule, given)]
+    _show(found, drawn, f"{source} ({original.parameter} {figure(original.strength)}) = ")
 
 
-def _show(found: Calibration, prefix: str = "") -> None:
+def _show(found: Calibration, drawn: list[str], prefix: str = "", of: str = "") -> None:
     notion = find(found.notion)
     scope = "of the run" if found.scope is None else f"one {found.scope}"
     scope = "whole run" if found.scope == "run" else scope
     unit = f" ({notion.unit})" if notion.unit else ""
-    # Calibration rounded it already; one digit more would be another value.
-    title = f"{prefix}{found.mechanism.name} with {found.parameter} = {found.value:.6g}"
-    achieved = notion.format(found.achieved, 6)
-    rows = [[f"{notion.label}{unit}, {scope}", figure(found.target, 6), achieved]]
+    # Calibration rounded it already, except where no rounded value meets the target.
+    short = f"{found.value:.6g}"
+    value = short if float(short) == found.value else repr(found.value)
+    title = f"{prefix}{found.mechanism.name} with {found.parameter} = {value}"
+    achieved = notion.format(found.achieved)
+    rows = [[f"{notion.label}{unit}, {scope}{of}", figure(found.target, 6), achieved]]
     note = "achieved is a bound computed at the value shown; less noise would miss the target"
-    print_table(title, ["notion", "target", "achieved"], rows, [note], numbers=(1, 2))
+    print_table(title, ["notion", "target", "achieved"], rows, [*drawn, note], numbers=(1, 2))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tokenize import TokenError
 from typing import Annotated, Any
 
 import typer
@@ -88,6 +89,10 @@ def _class(kind: str) -> Any:
     }[kind]
 
 
+# What else a damaged header does to NumPy, which parses it as Python.
+_BROKEN = (TokenError, SyntaxError, TypeError, KeyError, OverflowError, MemoryError, RecursionError)
+
+
 def _load(flag: str, path: Path) -> Any:
     import numpy as np
 
@@ -96,7 +101,7 @@ def _load(flag: str, path: Path) -> Any:
         return np.load(path, allow_pickle=False)
     except FileNotFoundError:
         raise ValueError(f"{flag}: no file {str(path)!r}") from None
-    except (OSError, ValueError, EOFError) as error:
+    except (OSError, ValueError, EOFError, *_BROKEN) as error:
         reason = str(error).splitlines()[0] if str(error) else "not readable"
         if "pickle" in reason.lower():  # NumPy would advise to load it unsafely
             reason = (

@@ -9,7 +9,9 @@ from typing import Annotated, Any
 
 import typer
 
-from recondite.cli.comparison import show
+from recondite.cli.answers import PARTICIPATION, REQUIRE, THREAT, Asked, answered, tell, to_dict
+from recondite.cli.comparison import show, show_answer
+from recondite.cli.options import ANSWER, DATA, OUTPUT, RUNNING, grouped
 from recondite.cli.output import print_json, print_table, progress
 
 __all__ = ["register"]
@@ -36,7 +38,10 @@ _COMPARE = """Compares defences on your data and model: trains, accounts, attack
 
 `recondite compare study.yaml`
 
-Run it again to go on where it stopped. Exit code: 1 if a row failed, 2 for a mistake.
+`recondite compare runs/study --require "epsilon<=8" --require "accuracy>=0.8"`
+
+Run it again to go on where it stopped. A folder is a finished run. Exit code: 1 if a row failed or
+nothing meets what is required, 2 for a mistake.
 """
 _DEMO = """The comparison on real digits, in about two minutes on two cores.
 
@@ -50,8 +55,19 @@ _REPORT = """Builds the report of one run, or of several beside each other.
 """
 
 
+_PANELS = {
+    DATA: "data_dir own_code",
+    RUNNING: "engine workers dry_run retry_failed",
+    ANSWER: "require threat participation",
+    OUTPUT: "out parquet mlflow no_report figures show_private as_json",
+}
+
+
+@grouped(_PANELS)
 def compare(
-    study: Annotated[Path, typer.Argument(help="The study file (YAML).", show_default=False)],
+    study: Annotated[
+        Path, typer.Argument(help="The study file (YAML), or a finished run.", show_default=False)
+    ],
     out: Annotated[
         Path | None, typer.Option("--out", help="Folder of the results (runs/NAME).")
     ] = None,
@@ -73,9 +89,16 @@ def compare(
     ] = False,
     no_report: Annotated[bool, typer.Option("--no-report", help="Rows only.")] = False,
     show_private: _PRIVATE = False,
+    require: REQUIRE = None,
+    threat: THREAT = None,
+    participation: PARTICIPATION = None,
     as_json: Annotated[bool, typer.Option("--json", help="A summary as JSON.")] = False,
 ) -> None:
-    """Runs a study."""
+    """Runs a study, or answers from a finished run."""
+    asked = Asked.of(require, threat, participation)
+    if study.is_dir():
+        tell([study], asked, as_json=as_json)
+        return
     with progress("reading the study"):
         read = _read(study, data_dir, own_code=own_code or not dry_run)
     folder = out or Path("runs") / read.name
@@ -95,26 +118,32 @@ def compare(
         with_report=not no_report,
         show_private=show_private,
         as_json=as_json,
+        asked=asked,
     )
 
 
+@grouped(_PANELS)
 def demo(
     out: Annotated[Path, typer.Option("--out", help="Folder of the results.")] = Path("demo"),
     engine: _ENGINE = "local",
     workers: _WORKERS = None,
+    threat: THREAT = None,
+    participation: PARTICIPATION = None,
     as_json: Annotated[bool, typer.Option("--json", help="A summary as JSON.")] = False,
 ) -> None:
     """Runs the built-in study."""
     from importlib import resources
 
+    asked = Asked.of(None, threat, participation)
     with progress("reading the study"):
         place = resources.files("recondite.studies").joinpath("demo.yaml")
         with resources.as_file(place) as path:
             read = _read(path, None)
     _compare(read, out, again=f"recondite demo --out {out}", engine=engine, workers=workers,
-             data_dir=None, as_json=as_json)  # fmt: skip
+             data_dir=None, as_json=as_json, asked=asked)  # fmt: skip
 
 
+@grouped(_PANELS)
 def report(
     runs: Annotated[list[Path], typer.Argument(help="Folders of runs.", show_default=False)],
     out: Annotated[
@@ -124,10 +153,14 @@ def report(
         Path | None, typer.Option("--figures", help="Also write PNG, SVG and PDF figures there.")
     ] = None,
     show_private: _PRIVATE = False,
+    require: REQUIRE = None,
+    threat: THREAT = None,
+    participation: PARTICIPATION = None,
 ) -> None:
     """Builds a report."""
     import recondite.report as reports
 
+    asked = Asked.of(require, threat, participation)
     with progress("building the report"):
         # Of several runs it belongs to none of them: it goes where the command was typed.
         default = runs[0] / "report.html" if len(runs) == 1 else Path("report.html")
@@ -137,6 +170,8 @@ def report(
     print(f"report: {path}")
     if figures is not None:
         print(f"figures: {figures}")
+    if require:
+        tell(runs, asked)
 
 
 def _read(path: Path, data_dir: Path | None, *, own_code: bool = True) -> Any:
@@ -186,8 +221,9 @@ def _compare(
     mlflow: bool = False,
     with_report: bool = True,
     show_private: bool = False,
+    asked: Asked,
 ) -> None:
-    from recondite.cli.monitor import duration, make_monitor
+    from recondite.cli.monitor import make_monitor
     from recondite.studies.runner import compare as run
     from recondite.studies.store import StoreError
 
@@ -205,6 +241,9 @@ def _compare(
         _stop(f"what was finished is kept; go on with: {again}", 130)
     except StoreError as error:
         _stop(str(error), 1)
+    if study.search is not None and not outcome.rows:
+        _nothing(outcome, study, as_json)
+        return
     written = _extras(folder, outcome, study.name, parquet, mlflow)
     if with_report:
         import recondite.report as reports
@@ -212,18 +251,24 @@ def _compare(
         with progress("building the report"):
             page = reports.build([folder], folder / "report.html", show_private=show_private)
         written.insert(0, f"report: {page}")
+    answers, view, gate = answered([folder], asked)
     if as_json:
-        print_json(_summary(outcome))
-        if outcome.failed:
+        print_json({**_summary(outcome, study), **to_dict(answers, view, gate)})
+        if outcome.failed or (gate is not None and not gate[0]):
             raise typer.Exit(1)
         return
-    show(outcome.rows, f"{study.name}: {study.model} on {outcome.rows[0]['data']['name']}")
-    spent = duration(outcome.seconds)
-    print(f"rows: {folder / 'records.jsonl'} ({len(outcome.rows)}, {outcome.ran} new, {spent})")
+    show_answer(answers, view)
+    title = f"{study.name}: {study.model} on {outcome.rows[0]['data']['name']}"
+    show(answers, view, outcome.rows, title)
+    for line in _made(outcome, study, folder, answers.price(view, {})):
+        print(line)
     for line in written:
         print(line)
     if outcome.failed:
         print(f"{outcome.failed} failed, with their reasons in the rows (--retry-failed)")
+    if gate is not None:
+        print(gate[1])
+    if outcome.failed or (gate is not None and not gate[0]):
         raise typer.Exit(1)
 
 
@@ -244,14 +289,36 @@ def _stop(message: str, code: int) -> None:
     raise typer.Exit(code)
 
 
-def _summary(outcome: Any) -> dict[str, Any]:
+def _made(outcome: Any, study: Any, folder: Path, price: list[str]) -> list[str]:
+    """Where rows are, and how long they took; of a search its price instead, for time tells K."""
+    from recondite.cli.monitor import duration
+
+    there = f"rows: {folder / 'records.jsonl'} ({len(outcome.rows)}, {outcome.ran} new"
+    if study.search is None:
+        return [f"{there}, {duration(outcome.seconds)})"]
+    kept = f"keep to yourself: {folder / 'search'}"
+    return [*(f"price: {line}" for line in price), kept, f"{there})"]
+
+
+def _nothing(outcome: Any, study: Any, as_json: bool) -> None:
+    """What is told of a search that was to make no run."""
+    if as_json:
+        print_json(_summary(outcome, study))
+        return
+    print("the search drew no run, as the Poisson rule may: nothing is told, and nothing was tried")
+
+
+def _summary(outcome: Any, study: Any) -> dict[str, Any]:
+    rows = outcome.rows
+    secret = study.search is not None
     return {
         "schema_version": 1,
         "run": str(outcome.run),
         "rows": len(outcome.rows),
         "new": outcome.ran,
         "failed": outcome.failed,
-        "seconds": round(outcome.seconds, 1),
+        "seconds": None if secret else round(outcome.seconds, 1),
+        **({"search": rows[0]["search"] if rows else None} if secret else {}),
         "results": [
             {key: row[key] for key in ("label", "defence", "value", "seed", "attack", "status",
                                        "reason", "utility", "notions")}
@@ -265,17 +332,19 @@ def _dry_run(
 ) -> None:
     from recondite.cli.monitor import duration
     from recondite.studies.checks import facts_of
-    from recondite.studies.estimate import estimate
+    from recondite.studies.estimate import estimate, likely
     from recondite.studies.rows import loose_delta
-    from recondite.studies.runner import pending, searches
+    from recondite.studies.runner import pending, searches, shared
 
     place = None if data_dir is None else str(data_dir)
     count = workers or os.cpu_count() or 1
     with progress("estimating"):
         grid, there = pending(study, folder, place)
         wanted = [runs for _, runs in searches(study, folder, place)]
-        found = estimate(grid, there, count, place, wanted)
-        notes = loose_delta(study.delta, facts_of(study, place).records)
+        facts = facts_of(study, place)
+        cells_run, drawn = likely(study, grid, place)
+        found = estimate(cells_run, there, count, place, wanted, shared(study, facts, place))
+        notes = [*loose_delta(study.delta, facts.records), *drawn]
     if as_json:
         cells = [
             {"label": cell.defence["label"], "seed": cell.seed,

@@ -16,6 +16,7 @@ def register(app: typer.Typer) -> None:
     """Adds the commands."""
     group = typer.Typer(no_args_is_help=True, rich_markup_mode="markdown")
     group.command("list", help=_LIST)(list_data)
+    group.command("show", help=_SHOW)(show_data)
     app.add_typer(group, name="data", help="The data sets that the commands can name.")
 
 
@@ -28,6 +29,33 @@ folder. Nothing is downloaded. Below them stand the kinds of records that `--dat
 """
 
 
+_SHOW = """What was read from `--data`: of a table each column, its kind, and what counts as right.
+
+Options after the target override what was inferred:
+`recondite data show 'people.csv#income?categorical=zip&drop=id&tolerance=0.1'`
+"""
+
+
+def show_data(
+    data: Annotated[str, typer.Argument(help="As in --data.", show_default=False)],
+    data_dir: Annotated[
+        Path | None, typer.Option("--data-dir", help="The data directory.", show_default=False)
+    ] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Shows records: counts and columns, no record."""
+    from recondite.records import load_records
+
+    records = load_records(data, "all", directory=data_dir)
+    if as_json:
+        print_json({"schema_version": 1, **records.summary(), "parts": list(records.parts())})
+        return
+    what = f"{len(records.classes)} classes" if records.classes else "amounts"
+    notes = [f"target: {what}", *records.caveats]
+    rows = [[str(place), part] for place, part in enumerate(records.parts(), 1)]
+    print_table(f"{records.name}: {len(records):,} {records.kind}", ["", "column"], rows, notes)
+
+
 def list_data(
     data_dir: Annotated[
         Path | None, typer.Option("--data-dir", help="The data directory.", show_default=False)
@@ -36,7 +64,7 @@ def list_data(
 ) -> None:
     """Lists data sets."""
     from recondite.records.catalogue import available
-    from recondite.records.directories import search_path
+    from recondite.records.files import search_path
     from recondite.records.registry import built_in, registered
 
     searched = [str(place) for place in search_path(data_dir)]

@@ -11,7 +11,10 @@ import typer
 
 from recondite.cli.output import figure, print_json, print_table, settings
 from recondite.defences import find
+from recondite.notions import figures
 from recondite.notions.bounds import format_bound
+from recondite.notions.registry import built_in
+from recondite.studies.shapes import Row
 
 __all__ = ["register"]
 
@@ -55,7 +58,9 @@ _CAPACITY = Annotated[float, typer.Option("--capacity", help="A channel's nats a
 _LEVEL = Annotated[
     str, typer.Option("--level", help="Noise the whole update (client) or every step (record).")
 ]
-_SECONDS = Annotated[float, typer.Option("--audit-seconds", help="Time limit of one attack.")]
+_SECONDS = Annotated[
+    float, typer.Option("--audit-seconds", help="Time limit of one attack; 0: no auditor.")
+]
 
 
 def demo(
@@ -84,8 +89,9 @@ def demo(
     as_json: Annotated[bool, typer.Option("--json", help="The table as JSON.")] = False,
 ) -> None:
     """The demonstration."""
-    from recondite.federated.demo import federations, simulate
+    from recondite.federated.flower.simulation import federations, simulate
     from recondite.federated.settings import Settings
+    from recondite.federated.shares import check_auditable
 
     if out.exists() and any(out.iterdir()):
         raise ValueError(f"out {out} is not empty: choose another folder")
@@ -101,21 +107,23 @@ def demo(
         capacity=capacity,
         seed=seed,
         data_dir=data_dir,
-        audit_every=1,
-        audit_seconds=audit_seconds,
+        audit_every=int(audit_seconds > 0),
+        audit_seconds=audit_seconds or 1.0,
         attack_steps=300,
     )
+    if base.audit_every:
+        check_auditable(base)
     plans = federations(
         base,
         partitions=("iid", "dirichlet") if partition == "both" else (partition,),
         local_steps=(1,) if local_steps == 1 else (1, local_steps),
-        defences=("none",) if defence == "none" else ("none", defence),
+        defences=tuple(dict.fromkeys(("none", defence))),
         strength=strength,
         out=out.resolve(),
     )
     told = 0
 
-    def progress(plan: Any, row: dict[str, Any]) -> None:
+    def progress(plan: Any, row: Row) -> None:
         nonlocal told
         told += 1
         if not settings.quiet:
@@ -126,23 +134,27 @@ def demo(
     if not settings.quiet:
         print("starting Flower's simulation engine (half a minute)", file=sys.stderr, flush=True)
     results = simulate(plans, progress=progress, verbose=verbose)
-    _report([Path(plan.out) for plan in plans], out / "report.html")
+    page = _report([Path(plan.out) for plan in plans], out / "report.html")
     rows = [row for _, found in results for row in found if row["round"]]
     if as_json:
         from recondite.notions import json_ready
 
-        print_json(json_ready({"schema_version": 1, "rounds": rows, "report": "report.html"}))
+        print_json(json_ready({"schema_version": 1, "rounds": rows, "report": page}))
         return
     _show(rows, out, simulation=seed >= 0)
 
 
-def _report(folders: list[Path], path: Path) -> None:
+def _report(folders: list[Path], path: Path) -> str | None:
+    """Writes the page and returns its name; None where no auditor left anything to show."""
     from recondite.report import build
 
-    build([folder for folder in folders if (folder / "records.jsonl").exists()], path)
+    found = [folder for folder in folders if (folder / "records.jsonl").exists()]
+    if found:
+        build(found, path)
+    return path.name if found else None
 
 
-def _show(rows: list[dict[str, Any]], out: Path, *, simulation: bool) -> None:
+def _show(rows: list[Row], out: Path, *, simulation: bool) -> None:
     table = []
     for row in rows:
         algorithm = "FedSGD" if row["local_steps"] == 1 else f"FedAvg E={row['local_steps']}"
@@ -154,18 +166,23 @@ def _show(rows: list[dict[str, Any]], out: Path, *, simulation: bool) -> None:
     notes = [
         "best SSIM: what the server rebuilt best of one client's round; 1 is an exact copy",
         "no amplification by client sampling is claimed; Γ_server and the prior are not bounded",
-        f"written to {out}: report.html, and a folder for each federation",
+        f"written to {out}: a folder for each federation, and report.html of what was rebuilt",
     ]
     if simulation:
         notes.insert(0, "a simulation: noise that follows from a seed protects nobody")
     print_table("Federations, round by round", columns, table, notes, numbers=(3, 4, 7, 8))
 
 
-def _cost(row: dict[str, Any]) -> str:
+def _cost(row: Row) -> str:
     if row["protects"] == "nothing":
         return "everything"
     epsilon = "" if row["epsilon"] is None else f"ε {format_bound(row['epsilon'], 3)}, "
-    return f"{epsilon}{format_bound(row['information'], 3)} nats"
+    others = [
+        f", {each.short} {notion.format(row[key], 3)}"
+        for key, (notion, each) in figures().items()
+        if row.get(key) is not None and notion.key not in built_in()
+    ]
+    return f"{epsilon}{format_bound(row['information'], 3)} nats{''.join(others)}"
 
 
 def up(
@@ -190,16 +207,25 @@ def up(
     resume: Annotated[
         bool, typer.Option("--resume", help="Go on where a server in --out was killed.")
     ] = False,
+    noise_at: Annotated[
+        str, typer.Option("--noise-at", help="Who adds the noise: client, sum (shares) or server.")
+    ] = "client",
+    secure: Annotated[
+        bool, typer.Option("--secure", help="SecAgg+: the server sees sums only.")
+    ] = False,
+    honest: Annotated[
+        int, typer.Option("--honest", help="Fewest clients in a sum, assumed to be honest.")
+    ] = 2,
     data_dir: _DATA_DIR = "",
     out: _OUT = Path("deployment"),
 ) -> None:
     """A deployment on loopback."""
     from recondite.federated.checkpoint import Checkpoint
-    from recondite.federated.deployment import Deployment, DeploymentError, Ended
-    from recondite.federated.folders import private_folder
-    from recondite.federated.project import write_app
+    from recondite.federated.flower.deployment import Deployment, DeploymentError, Ended
+    from recondite.federated.flower.processes import private_folder
+    from recondite.federated.flower.project import write_app
     from recondite.federated.settings import Settings
-    from recondite.federated.shares import initial_model
+    from recondite.federated.shares import check_auditable, initial_model
 
     place = out.resolve()
     noisy = find(defence).on_gradients
@@ -217,12 +243,16 @@ def up(
         local_steps=local_steps,
         batch_size=batch_size,
         learning_rate=learning_rate,
-        audit_every=1,
-        audit_seconds=audit_seconds,
+        audit_every=int(audit_seconds > 0),
+        audit_seconds=audit_seconds or 1.0,
         wait=wait,
         data_dir=str(Path(found).resolve()) if found else "",
         out=str(place / "results"),
         resume=int(resume),
+        noise_at=noise_at,
+        secure=int(secure),
+        honest=honest,
+        server_ledger=str(place / "ledgers" / "server"),
     )
 
     def tell(line: str) -> None:
@@ -231,6 +261,8 @@ def up(
 
     # A wrong model, data set or checkpoint is told before anything is started.
     model_there = initial_model(plan)
+    if plan.audit_every:
+        check_auditable(plan)
     if resume:
         Checkpoint.resumed(place / "results", plan, model_there)
     private_folder(place)
@@ -273,7 +305,9 @@ def _show_deployment(place: Path, out: Path) -> None:
     """Rounds by the server's table, and what every client spent by its own ledger."""
     import csv
 
-    from recondite.federated.server import ledgers
+    from recondite.federated.cost import spent
+    from recondite.federated.flower.server import ledgers
+    from recondite.federated.ledger import ReleaseLedger
 
     with (place / "results" / "rounds.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
@@ -284,7 +318,15 @@ def _show_deployment(place: Path, out: Path) -> None:
         [str(i), str(c.rounds), format_bound(c.epsilon), format_bound(c.information), c.level]
         for i, c in enumerate(costs)
     ]
+    central = place / "ledgers" / "server"
+    if central.exists():
+        cost = spent(ReleaseLedger(central).lines())
+        costs.append(cost)
+        shown = [format_bound(cost.epsilon), format_bound(cost.information), cost.level]
+        lines.append(["models", str(cost.rounds), *shown])
+    against = dict.fromkeys(cost.against for cost in costs)
     notes = [
+        *(f"against {whom}" for whom in against),
         "ε at δ = 1e-5 and nats, at most, by each client's own ledger; Γ_server: not bounded",
         f"written to {out}: results/report.html, keys, ledgers and logs",
     ]
@@ -319,11 +361,16 @@ def ledger(
         ],
         ["log Bayes' capacity", format_bound(cost.capacity), why.get("capacity", "nats")],
         ["mutual information", format_bound(cost.information), why.get("information", "nats")],
+        *(
+            [each.label, notion.format(cost.notions[key]), why.get(key, notion.promise)]
+            for key, (notion, each) in figures().items()
+            if key in cost.notions
+        ),
         ["Γ_client", format_bound(told), "nats, all rounds and local steps"],
         ["Γ_server", str(cost.gamma["server"]), "what the server knows from elsewhere"],
         ["prior", str(cost.gamma["prior"]), "what anybody knew before"],
     ]
-    notes = [f"protects {cost.protects}"]
+    notes = [f"protects {cost.protects}", f"against {cost.against}"]
     if cost.simulation:
         notes.insert(0, "a simulation: noise that follows from a seed protects nobody")
     print_table(

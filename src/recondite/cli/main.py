@@ -1,9 +1,19 @@
-"""The application: global options, exit codes, errors in one line."""
+"""The application: global options, exit codes, errors in one line, commands of other packages.
+
+Those come through the entry-point group ``recondite.commands``. An entry's name is the command's.
+It loads a function, whose annotated parameters are the options as Typer reads them and whose
+docstring is the help, or a Typer application, whose commands come below the name. It is imported
+whenever the command line starts: it must not load torch.
+"""
 
 from __future__ import annotations
 
+import copy
+import re
 import sys
 import traceback
+from collections.abc import Callable
+from importlib.metadata import entry_points
 from typing import Annotated, Any
 
 import typer
@@ -15,16 +25,62 @@ from recondite.cli import (
     attack,
     calibrate,
     channel,
+    check,
     compare,
     data,
+    dossier,
+    explore,
     federate,
+    layers,
     leakage,
     train,
 )
-from recondite.cli.extensions import add_commands
 from recondite.cli.output import settings
 
-__all__ = ["app", "main"]
+__all__ = ["ELSEWHERE", "GROUP", "add_commands", "app", "main"]
+
+GROUP = "recondite.commands"
+# Commands that a package of ours adds: without it they say in one line what to install.
+ELSEWHERE = {"as-printed": "recondite-papers", "reproduce": "recondite-papers"}
+# Whatever is typed after the name of a command that is not here, --help included, is not read.
+_UNREAD = {"ignore_unknown_options": True, "allow_extra_args": True}
+
+Command = Callable[..., Any] | typer.Typer
+
+
+def add_commands(app: typer.Typer) -> None:
+    """Adds what other packages register; it cannot replace a command of ours."""
+    taken = {command.name for command in app.registered_commands}
+    taken |= {group.name for group in app.registered_groups}
+    for entry in entry_points(group=GROUP):
+        if entry.name in taken:
+            continue
+        taken.add(entry.name)
+        try:
+            command: Command = entry.load()
+        except (ImportError, AttributeError) as error:
+            # One broken package must not take the other commands away.
+            _refuse(app, entry.name, f"{entry.name} could not be loaded: {error}")
+            continue
+        if isinstance(command, typer.Typer):
+            app.add_typer(command, name=entry.name)
+        else:
+            app.command(entry.name)(command)
+    for name, package in ELSEWHERE.items():
+        if name not in taken:
+            line = f"{name} comes with {package}: pip install {package}"
+            _refuse(app, name, line)
+            app.info.epilog = line
+
+
+def _refuse(app: typer.Typer, name: str, line: str) -> None:
+    """A command that help does not list, and that ends with one line and exit code 2."""
+
+    def refused() -> None:
+        raise ValueError(line)
+
+    app.command(name, hidden=True, add_help_option=False, context_settings=_UNREAD)(refused)
+
 
 app = typer.Typer(
     name="recondite",
@@ -63,10 +119,14 @@ calibrate.register(app)
 leakage.register(app)
 channel.register(app)
 data.register(app)
+layers.register(app)
 train.register(app)
 attack.register(app)
+check.register(app)
 compare.register(app)
+dossier.register(app)
 federate.register(app)
+explore.register(app)
 add_commands(app)
 
 
@@ -75,9 +135,12 @@ _EXTRAS = {
     "train": "train,data",
     "data": "data",
     "attack": "attack",
+    "check": "train",
     "compare": "compare",
     "demo": "compare",
     "report": "compare",
+    "dossier": "compare",
+    "explore": "explore",
     "federate": "federated",
 }
 
@@ -100,7 +163,34 @@ def _refused(error: Any) -> int:
     if type(error).__name__ == "NoArgsIsHelpError":
         error.show()
         return 2
-    return _fail(f"{error.format_message()} (see: recondite --help)", 2)
+    # Typer and Click both add what was meant: once is enough.
+    message = re.sub(r"( Did you mean [^?]*\?)\1", r"\1", error.format_message())
+    return _fail(f"{_known_as(error) or message} (see: recondite --help)", 2)
+
+
+# What people type who come from papers and other libraries.
+_ALIASES = {
+    "--sigma": "--noise-multiplier",
+    "--noise": "--noise-multiplier",
+    "--learning-rate": "--lr",
+    "--eps": "--epsilon",
+    "--q": "--rate",
+    "--sample-rate": "--rate",
+    "--n": "--records",
+    "--clip": "--max-grad-norm",
+    "--defense": "--defence",
+}
+
+
+def _known_as(error: Any) -> str | None:
+    """What an option of another name is called here, where the command has it."""
+    typed = getattr(error, "option_name", None)
+    ours = _ALIASES.get(str(typed))
+    context = getattr(error, "ctx", None)
+    if ours is None or context is None:
+        return None
+    has = any(ours in parameter.opts for parameter in context.command.params)
+    return f"No such option {typed!r}. It is called {ours} here." if has else None
 
 
 def _fail(message: str, code: int) -> int:
@@ -108,11 +198,27 @@ def _fail(message: str, code: int) -> int:
     return code
 
 
+def _alone(arguments: list[str]) -> typer.Typer:
+    """The application with the typed command only: to build them all takes as long as an account.
+
+    All of it where help is asked for, or something that is no command.
+    """
+    word = next((word for word in arguments if word not in ("-q", "--quiet", "--debug")), None)
+    commands = [command for command in app.registered_commands if command.name == word]
+    groups = [group for group in app.registered_groups if group.name == word]
+    if not (commands or groups):
+        return app
+    small = copy.copy(app)
+    small.registered_commands, small.registered_groups = commands, groups
+    return small
+
+
 def run(arguments: list[str] | None = None) -> int:
     """Runs a command and returns its exit code: 0, 1 failure, 2 bad input, 130 interrupted."""
     code = 0
     try:
-        result = app(args=arguments, standalone_mode=False)
+        asked = _alone(sys.argv[1:] if arguments is None else arguments)
+        result = asked(args=arguments, standalone_mode=False)
         code = result if isinstance(result, int) else 0
         if code == 130:  # Typer turns an interruption into this code and says nothing
             _fail("interrupted", code)

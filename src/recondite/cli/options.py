@@ -14,10 +14,20 @@ from typing import Annotated, Any
 import typer
 
 from recondite.accounting.schedules import Schedule, schedule_for
+from recondite.cli.output import figure
 from recondite.configuration import Option, options
 from recondite.mechanisms import Mechanism, mechanisms
 
-__all__ = ["MECHANISM", "RUN", "build_mechanism", "build_schedule", "check_relation", "shared"]
+__all__ = [
+    "MECHANISM",
+    "RUN",
+    "build_mechanism",
+    "build_schedule",
+    "check_relation",
+    "describe",
+    "grouped",
+    "shared",
+]
 
 
 def number(text: str) -> float:
@@ -50,8 +60,21 @@ def _option(flag: str, text: str, **extra: Any) -> Any:
     return typer.Option(flag, help=text, show_default=False, **extra)
 
 
-def _number(flag: str, text: str) -> Any:
-    return Annotated[float, _option(flag, text, parser=number, metavar="NUMBER")]
+def _number(flag: str, text: str, panel: str) -> Any:
+    return Annotated[
+        float, _option(flag, text, parser=number, metavar="NUMBER", rich_help_panel=panel)
+    ]
+
+
+# Headings of options in help.
+NOISE, BATCHES, PRIVACY, TRAINING = "Noise", "Batches and steps", "Privacy", "Training"
+DATA, DEFENCE, ANSWER, OUTPUT = "Data and model", "Defence", "The answer", "Where and what to write"
+RUNNING, ATTACK, VICTIM = "How it runs", "The attack", "The victim"
+DEFENCES = (
+    "none, clip, gaussian, vmf, partitioned, directional; or noise on records: natural, white, "
+    "personalized, minimum-power."
+)
+SAMPLINGS = "poisson (the default), allocation, fixed-size or shuffled."
 
 
 _MECHANISM_PANEL = {
@@ -65,31 +88,34 @@ _MECHANISM_PANEL = {
     "layer_norms": ("--layer-norms", "Norm of each layer.", numbers, "NUMBER,…"),
 }
 MECHANISM = {
-    name: Annotated[str, _option(flag, text, parser=parser, metavar=metavar)]
+    name: Annotated[str, _option(flag, text, parser=parser, metavar=metavar, rich_help_panel=NOISE)]
     for name, (flag, text, parser, metavar) in _MECHANISM_PANEL.items()
 }
 MECHANISM["setting"] = Annotated[
-    list[str], _option("--set", "NAME=VALUE of a mechanism from another package.")
+    list[str],
+    _option("--set", "NAME=VALUE of a defence from another package.", rich_help_panel=NOISE),
 ]
 
 RUN = {
+    "records": _number("--records", "Number of records.", BATCHES),
     "batch_size": Annotated[
-        str, _option("--batch-size", "Records in a batch.", parser=number, metavar="COUNT")
+        str,
+        _option("--batch-size", "Records in a batch.", parser=number, metavar="COUNT",
+                rich_help_panel=BATCHES),
     ],
-    "sampling": Annotated[
-        str, _option("--sampling", "poisson (default), allocation, fixed-size or shuffled.")
-    ],
-    "rate": _number("--rate", "Poisson sampling rate."),
-    "steps": _number("--steps", "Optimizer steps (releases), not epochs."),
-    "epochs": _number("--epochs", "Passes over the records, with --batch-size and --records."),
-    "records": _number("--records", "Number of records."),
-    "delta": _number("--delta", "δ of (ε, δ)."),
-    "group_size": _number("--group-size", "Records that belong to one person (1)."),
-    "prior_success": _number("--prior-success", "Success of a guess unaided, for ReRo (1/10)."),
+    "epochs": _number("--epochs", "Passes over the records, with both above.", BATCHES),
+    "sampling": Annotated[str, _option("--sampling", SAMPLINGS, rich_help_panel=BATCHES)],
+    "rate": _number("--rate", "Or: Poisson sampling rate, with --steps.", BATCHES),
+    "steps": _number("--steps", "Optimizer steps (releases), not epochs.", BATCHES),
+    "delta": _number("--delta", "δ of (ε, δ).", PRIVACY),
+    "group_size": _number("--group-size", "Records that belong to one person (1).", PRIVACY),
+    "prior_success": _number("--prior-success", "Success of a guess, for ReRo (1/10).", PRIVACY),
     "neighbouring": Annotated[
-        str, _option("--neighbouring", "Insist on add-or-remove-one or replace-one.")
+        str,
+        _option("--neighbouring", "Insist on add-or-remove-one or replace-one.",
+                rich_help_panel=PRIVACY),
     ],
-}
+}  # fmt: skip
 
 
 def shared(*groups: dict[str, Any]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -122,6 +148,26 @@ def shared(*groups: dict[str, Any]) -> Callable[[Callable[..., Any]], Callable[.
     return decorate
 
 
+def grouped(panels: dict[str, str]) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Puts a command's options under headings in its help.
+
+    Args:
+      panels: By heading, the options' parameters, separated by spaces. What has a heading keeps it.
+    """
+    named = {name: panel for panel, names in panels.items() for name in names.split()}
+
+    def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
+        hints = inspect.get_annotations(command, eval_str=True)
+        for name, hint in hints.items():
+            for part in getattr(hint, "__metadata__", ()):
+                if getattr(part, "rich_help_panel", "") is None and name in named:
+                    part.rich_help_panel = named[name]
+        command.__annotations__ = hints  # evaluated once: the parts that were changed stay
+        return command
+
+    return decorate
+
+
 def training_options() -> dict[str, Any]:
     """The options of a training, from the fields of its configuration."""
     return {
@@ -131,7 +177,8 @@ def training_options() -> dict[str, Any]:
             # Where the defence decides, None says that nothing was typed.
             default=None if option.chosen else option.default,
             annotation=Annotated[
-                option.type | None, typer.Option(_named(name, option), help=option.help)
+                option.type | None,
+                typer.Option(_named(name, option), help=option.help, rich_help_panel=TRAINING),
             ],
         )
         for name, option in options().items()
@@ -156,6 +203,30 @@ def _settings(given: SimpleNamespace) -> dict[str, Any]:
             raise ValueError(f"--set must be NAME=VALUE, got {setting!r}")
         values[name] = number(text)
     return {name: value for name, value in values.items() if value is not None}
+
+
+def named_settings(flag: str, typed: list[str] | None) -> dict[str, Any]:
+    """Settings that were typed as NAME=VALUE."""
+    found: dict[str, Any] = {}
+    for text in typed or []:
+        key, equals, value = text.partition("=")
+        if not equals:
+            raise ValueError(f"{flag} must be NAME=VALUE, got {text!r}")
+        found[key.replace("-", "_")] = _value(value)
+    return found
+
+
+def _value(text: str) -> Any:
+    if text in ("true", "false"):
+        return text == "true"
+    if "," in text:
+        return [_value(part) for part in text.split(",")]
+    for kind in (int, float):
+        try:
+            return kind(text)
+        except ValueError:
+            continue
+    return text
 
 
 def build_mechanism(
@@ -227,6 +298,18 @@ def build_schedule(given: SimpleNamespace, *, needed: bool = True) -> Schedule |
     if surplus:
         raise ValueError(f"{_flag(surplus[0])} does not belong to {sampling} batches: leave it out")
     return schedule_for(sampling, **{name: getattr(given, name) for name in names})
+
+
+def describe(schedule: Schedule, given: SimpleNamespace) -> str:
+    """The schedule in a line, in four digits; that Poisson is the default is said."""
+    parts = schedule.to_dict()
+    chosen = "" if given.sampling is not None else " (the default)"
+    numbers = [
+        f"{name.replace('_', ' ')} {f'{value:,}' if isinstance(value, int) else figure(value)}"
+        for name, value in parts.items()
+        if name != "sampling" and value is not None
+    ]
+    return f"{parts['sampling']} batches{chosen}: {', '.join(numbers)}"
 
 
 def _flag(name: str) -> str:

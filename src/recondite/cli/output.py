@@ -45,8 +45,10 @@ def print_table(
     rows: Sequence[Sequence[str]],
     notes: Sequence[str] = (),
     numbers: Sequence[int] = (),
+    *,
+    wrap: bool = False,
 ) -> None:
-    """A table with a title line above it and notes below."""
+    """A table with a title line above it and notes below; ``wrap`` breaks names, never numbers."""
     from rich import box
     from rich.console import Console
     from rich.table import Table
@@ -57,7 +59,10 @@ def print_table(
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for index, name in enumerate(columns):
         right = index in numbers
-        table.add_column(name, justify="right" if right else "left", no_wrap=right or index == 0)
+        whole = right or (index == 0 and not wrap)
+        # Words that do not fit go on in the next line: nothing is cut.
+        side: Any = "right" if right else "left"
+        table.add_column(name, justify=side, no_wrap=whole, overflow="fold")
     for row in rows:
         table.add_row(*[Text(cell) for cell in row])
     console.print(Text(title, style="bold"))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,11 +11,24 @@ from typing import Annotated, Any
 
 import typer
 
-from recondite.cli.options import MECHANISM, build_mechanism, number, shared, training_options
+from recondite.cli.options import (
+    DATA,
+    DEFENCE,
+    DEFENCES,
+    MECHANISM,
+    OUTPUT,
+    build_mechanism,
+    grouped,
+    named_settings,
+    number,
+    shared,
+    training_options,
+)
 from recondite.cli.output import print_json, print_table, settings
 from recondite.configuration import TrainingConfig, options, suited
 from recondite.defences import Defence, find, owners
 from recondite.notions.bounds import format_bound
+from recondite.studies.shapes import Row
 
 __all__ = ["register"]
 
@@ -41,6 +54,12 @@ def _number(flag: str, text: str) -> Any:
     return typer.Option(flag, help=text, parser=number, metavar="NUMBER", show_default=False)
 
 
+@grouped({
+    DATA: "data model data_dir",
+    DEFENCE: "defence delta epsilon max_epsilon capacity noise channel_data beta max_information "
+    "secret audit",
+    OUTPUT: "out as_json",
+})  # fmt: skip
 @shared(training_options(), _NOISE)
 def train(
     data: Annotated[
@@ -51,8 +70,7 @@ def train(
         str,
         typer.Option(
             "--defence",
-            help="none, clip, gaussian, vmf, partitioned, directional; or noise on records: "
-            "natural, white, personalized, minimum-power.",
+            help=DEFENCES,
         ),
     ] = "none",
     delta: Annotated[float | None, _number("--delta", "δ (one over the records).")] = None,
@@ -123,11 +141,12 @@ def train(
 
 
 def _defence(
-    kind: Defence, typed: dict[str, Any], given: SimpleNamespace, epsilon: float | None
+    kind: Defence, typed: Mapping[str, Any], given: SimpleNamespace, epsilon: float | None
 ) -> Any:
     """The defence that the options describe."""
     noise = {name: getattr(given, name) for name in _NOISE}
     if not kind.on_gradients:
+        set_here = named_settings("--set", noise.pop("setting")) if kind.on_records else {}
         for name, value in noise.items():
             if value:
                 flag = name.replace("setting", "set").replace("_", "-")
@@ -143,7 +162,11 @@ def _defence(
         )
         start = None if epsilon is None else 1.0
         return build_mechanism(kind.name, SimpleNamespace(**unset, **noise), start=start)
-    return kind.build(own.pop("capacity", None), **own)
+    for name in set_here:
+        if name not in kind.settings:
+            known = ", ".join(kind.settings)
+            raise ValueError(f"--set {name} is not a setting of {kind.name}: it has {known}")
+    return kind.build(own.pop("capacity", None), **{**own, **set_here})
 
 
 @contextmanager
@@ -175,11 +198,10 @@ def _bar(what: str) -> Iterator[Any]:
         yield update
 
 
-def _show(record: dict[str, Any], out: Path | None) -> None:
+def _show(record: Row, out: Path | None) -> None:
     privacy, results = record["privacy"], record["results"]
     rows = [
-        ["test accuracy", f"{100 * results['test_accuracy']:.2f} %", "not private"],
-        ["training accuracy", f"{100 * results['train_accuracy']:.2f} %", "not private"],
+        *_utility(results),
         ["steps", f"{record['training']['steps']:,}", f"{record['training']['seconds']:.1f} s"],
     ]
     if privacy is None:
@@ -199,7 +221,20 @@ def _show(record: dict[str, Any], out: Path | None) -> None:
     print_table(title, ["quantity", "value", ""], rows, notes, numbers=(1,))
 
 
-def _costs(privacy: dict[str, Any]) -> list[list[str]]:
+def _utility(results: Row) -> list[list[str]]:
+    """How well the model does: accuracy, AUC of two classes, R² of amounts."""
+    rows = []
+    for part, said in (("test", "test"), ("train", "training")):
+        for key, label, share in (("accuracy", "accuracy", True), ("auc", "AUC", False),
+                                  ("r2", "R²", False)):  # fmt: skip
+            value = results.get(f"{part}_{key}")
+            if value is not None:
+                text = f"{100 * value:.2f} %" if share else f"{value:.3f}"
+                rows.append([f"{said} {label}", text, "not private"])
+    return rows
+
+
+def _costs(privacy: Row) -> list[list[str]]:
     """One line for each notion that a table has room for."""
     from recondite.notions import figures
 
@@ -219,7 +254,7 @@ def _costs(privacy: dict[str, Any]) -> list[list[str]]:
     ]
 
 
-def _audited(audit: dict[str, Any]) -> list[str]:
+def _audited(audit: Row) -> list[str]:
     at = f"one full-batch step at δ = {audit['result']['delta']:g}"
     claim = f"claim {format_bound(audit['claim'])}, {at}"
     verdict = ": REFUTED" if audit["refuted"] else ""

@@ -1,0 +1,52 @@
+"""recondite layers: what private training makes of every layer of a model."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from recondite.cli.output import print_json, print_table
+
+__all__ = ["register"]
+
+_HELP = """Each layer of a model, its per-sample gradient rule (fast, slow, refused) and the cost.
+
+The exit code is 0 whatever the rules say: this only looks.
+
+`recondite layers resnet10 --norm batch`
+
+`recondite layers my_package.nets:make --shape 3,224,224 --classes 7`
+"""
+
+
+def register(app: typer.Typer) -> None:
+    """Adds the command."""
+    app.command("layers", help=_HELP)(layers)
+
+
+def layers(
+    model: Annotated[str, typer.Argument(help="Network, or package.module:function.")],
+    shape: Annotated[str, typer.Option("--shape", help="Of one record.")] = "3,32,32",
+    classes: Annotated[int, typer.Option("--classes", help="How many.", min=2)] = 10,
+    norm: Annotated[str, typer.Option("--norm", help="group, batch or none.")] = "group",
+    as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
+) -> None:
+    """Lists layers."""
+    from recondite.gradients.layers.listing import list_layers
+    from recondite.models import resolve
+
+    try:
+        sides = [int(side) for side in shape.split(",")]
+    except ValueError:
+        raise ValueError(
+            f"--shape must be numbers with commas, such as 3,32,32, got {shape!r}"
+        ) from None
+    found = list_layers(resolve(model, sides, classes, norm=norm, seed=0))
+    if as_json:
+        print_json({"schema_version": 1, "model": model, "layers": [x.to_dict() for x in found]})
+        return
+    rows = [[x.name, x.kind, f"{x.parameters:,}", x.rule, x.cost] for x in found]
+    count = {rule: sum(x.rule == rule for x in found) for rule in ("fast", "slow", "refused")}
+    title = f"Layers of {model}: " + ", ".join(f"{n} {rule}" for rule, n in count.items() if n)
+    print_table(title, ["layer", "kind", "parameters", "rule", "cost"], rows, numbers=(2,))

@@ -1,0 +1,149 @@
+"""Help that lists choices under headings; answers that fit 80 columns; numbers in four digits."""
+
+import itertools
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+# The generator is shared with the tests of the report.
+sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
+import synthetic
+
+from recondite.cli import options
+from recondite.cli.attack import _NAMES
+from recondite.cli.main import run
+from recondite.cli.monitor import _Count
+from recondite.configuration import CLIPPINGS, NORMS, OPTIMIZERS, PIXELS
+
+RUN = ["--rate", "0.0355", "--steps", "580", "--delta", "1e-4"]
+
+
+@pytest.fixture
+def narrow(monkeypatch, capsys):
+    """A terminal of 80 columns."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setattr(type(sys.stdout), "isatty", lambda _: True)
+
+
+def helped(capsys, monkeypatch, *command):
+    monkeypatch.setenv("COLUMNS", "200")
+    assert run([*command, "--help"]) == 0
+    return capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("command", "panels"),
+    [
+        ("account", (options.NOISE, options.BATCHES, options.PRIVACY)),
+        ("calibrate", ("Target: exactly one", options.NOISE, options.BATCHES)),
+        ("match", (options.NOISE, options.BATCHES)),
+        ("check", (options.BATCHES, options.PRIVACY)),
+        ("train", (options.DATA, options.DEFENCE, options.TRAINING, options.OUTPUT)),
+        ("attack", (options.DATA, options.DEFENCE, options.VICTIM, options.ATTACK)),
+        ("compare", (options.RUNNING, options.ANSWER, options.OUTPUT)),
+        ("report", (options.ANSWER, options.OUTPUT)),
+    ],
+)
+def test_options_stand_under_headings(command, panels, capsys, monkeypatch):
+    text = helped(capsys, monkeypatch, command)
+    for panel in panels:
+        assert f"─ {panel} ─" in text
+
+
+def test_choices_are_listed(capsys, monkeypatch):
+    training = helped(capsys, monkeypatch, "train")
+    for choice in (*CLIPPINGS, *NORMS, *OPTIMIZERS, *PIXELS, "poisson", "allocation",
+                   "minimum-power", "per_step"):  # fmt: skip
+        assert choice in training
+    for command in ("account", "calibrate", "match"):
+        text = helped(capsys, monkeypatch, command)
+        for choice in ("gaussian", "vmf", "partitioned", "directional", "poisson", "shuffled"):
+            assert choice in text, (command, choice)
+
+
+def test_the_attacks_in_help_are_those_there_are():
+    from recondite.attacks.registry import built_in
+
+    assert set(_NAMES.partition(";")[0].split(", ")) == set(built_in())
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["account", "gaussian", "--noise-multiplier", "1.23", "--dim", "13700",
+         "--max-batch-size", "221", *RUN, "--selected-from", "10"],
+        ["account", "vmf", "--kappa", "20000", "--dim", "13700", *RUN],
+        ["calibrate", "gaussian", "--epsilon", "3", *RUN, "--selected-from", "5"],
+        ["match", "gaussian", "--noise-multiplier", "1.23", "--max-batch-size", "160", "--to",
+         "vmf", "--by", "bayes-capacity", "--dim", "13700"],
+        ["data", "list"],
+    ],
+)  # fmt: skip
+def test_nothing_is_cut_at_80_columns(command, narrow, capsys):
+    assert run(command) == 0
+    text = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+    assert "…" not in text
+    assert max(len(line) for line in text.splitlines()) <= 80
+
+
+def test_the_answer_of_a_run_fits_80_columns(tmp_path, narrow, capsys):
+    folder = synthetic.write(tmp_path / "run", synthetic.modern_rows())
+    assert run(["compare", str(folder)]) == 0
+    text = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+    assert "…" not in text
+    assert "ReRo" in text
+    assert max(len(line) for line in text.splitlines()) <= 80
+
+
+def test_records_batches_and_epochs_are_a_poisson_run_and_the_line_says_so(capsys):
+    told = ["--records", "60000", "--batch-size", "128", "--epochs", "3", "--delta", "1e-5"]
+    for command in (
+        ["account", "gaussian", "--noise-multiplier", "1.1"],
+        ["calibrate", "gaussian", "--epsilon", "3"],
+        ["match", "gaussian", "--noise-multiplier", "1.1", "--to", "gaussian", "--by", "epsilon"],
+    ):
+        assert run([*command, *told]) == 0
+        text = capsys.readouterr().out
+        assert "poisson batches (the default): rate 0.002133, steps 1,407" in text
+        assert run([*command, *told, "--sampling", "poisson"]) == 0
+        assert "poisson batches: rate 0.002133" in capsys.readouterr().out
+
+
+def test_what_was_meant_is_said_once_and_by_its_name(capsys):
+    assert run(["acount"]) == 2
+    assert capsys.readouterr().err.count("Did you mean") == 1
+    assert run(["account", "gaussian", "--sigma", "1"]) == 2
+    error = capsys.readouterr().err
+    assert "It is called --noise-multiplier here" in error
+    assert "--dim" not in error
+
+
+def test_the_time_that_is_left_does_not_swing():
+    """Sixteen cells on two workers: quick trainings, one slow and one quick attack each."""
+    now = [0.0]
+    count = _Count(16, 2, clock=lambda: now[0])
+    attacks = {"a": {"name": "slow"}, "b": {"name": "quick"}}
+    lengths = {"train": 3.0, "slow": 30.0, "quick": 0.2}
+    events = []
+    for cell in range(16):
+        worker, begin = cell % 2, (cell // 2) * 33.2 + 0.4 * (cell % 2)
+        factor = 0.8 + 0.4 * (cell % 3) / 2  # cells differ by as much as half
+        task = {"kind": "cell", "key": cell, "attacks": attacks}
+        events += [(begin + share * 3.0, worker, task, {"type": "progress", "done": share})
+                   for share in (0.1, 0.5, 0.9)]  # fmt: skip
+        for name, end in (("slow", 33.0), ("quick", 33.15)):
+            seconds = {"train": 3.0 * factor, "account": 0.0, "attack": lengths[name] * factor}
+            row = {"status": "done", "attack": name, "seconds": seconds}
+            events.append((begin + end, worker, task, {"type": "row", "row": row}))
+        events.append((begin + 33.19, worker, task, {"type": "done"}))
+    whole, seen = 8 * 33.2, []
+    for at, worker, task, event in sorted(events, key=lambda item: item[0]):
+        now[0] = at
+        count.take(worker, task, event)
+        if count.left() is not None:
+            seen.append(at + count.left())
+    assert len(seen) > 50
+    assert all(whole / 2 <= end <= 2 * whole for end in seen)
+    assert all(abs(b - a) <= 0.1 * whole for a, b in itertools.pairwise(seen))

@@ -1,0 +1,25 @@
+"""recondite layers."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from recondite.cli.layers import layers
+from recondite.cli.main import app
+
+
+def test_layers_are_listed_with_rule_and_cost():
+    done = CliRunner().invoke(app, ["layers", "resnet10", "--norm", "batch", "--json"])
+    assert done.exit_code == 0
+    found = json.loads(done.stdout)
+    rules = [layer["rule"] for layer in found["layers"]]
+    assert {rule: rules.count(rule) for rule in set(rules)} == {"fast": 13, "refused": 12}
+    assert "recondite.fix(model)" in found["layers"][1]["cost"]
+    done = CliRunner().invoke(app, ["layers", "mlp", "--shape", "1,16,16"])
+    assert done.stdout.splitlines()[0] == "Layers of mlp: 3 fast"
+
+
+def test_a_wrong_shape_is_one_line():
+    with pytest.raises(ValueError, match="--shape must be numbers with commas"):
+        layers("mlp", shape="3x32")
