@@ -45,6 +45,7 @@ if TYPE_CHECKING:
         PartitionedVonMisesFisher,
         VonMisesFisher,
     )
+    from recondite.models.fixing import fix
     from recondite.notions import Account, account
     from recondite.notions.calibration import calibrate, match, measure
     from recondite.studies import compare
@@ -61,6 +62,7 @@ _WHERE = {
         "delta",
         "epsilon",
     ),
+    "models.fixing": ("fix",),
     "notions.calibration": ("calibrate", "match", "measure"),
     "channels": (
         "MinimumPowerChannel",
@@ -110,6 +112,7 @@ __all__ = [
     "compare",
     "delta",
     "epsilon",
+    "fix",
     "match",
     "measure",
 ]

@@ -15,9 +15,17 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-__all__ = ["checked", "create", "replaced", "sealed", "sync_folder", "write_atomically"]
+__all__ = [
+    "SEAL",
+    "checked",
+    "create",
+    "replaced",
+    "sealed",
+    "sync_folder",
+    "write_atomically",
+]
 
-_SEAL = "check"
+SEAL = "check"
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes | str) -> None:
@@ -109,7 +117,7 @@ def sealed(body: dict[str, Any]) -> dict[str, Any]:
     It finds a damaged or carelessly edited file. It is no signature: who edits the checksum too,
     or puts back an older copy, is not found out.
     """
-    return {**body, _SEAL: _checksum(body)}
+    return {**body, SEAL: _checksum(body)}
 
 
 def checked(body: dict[str, Any]) -> dict[str, Any]:
@@ -118,8 +126,8 @@ def checked(body: dict[str, Any]) -> dict[str, Any]:
     Raises:
       ValueError: It is not what was sealed.
     """
-    rest = {key: value for key, value in body.items() if key != _SEAL}
-    if _SEAL in body and body[_SEAL] != _checksum(rest):
+    rest = {key: value for key, value in body.items() if key != SEAL}
+    if SEAL in body and body[SEAL] != _checksum(rest):
         raise ValueError("its checksum differs: it was damaged or edited")
     return rest
 

@@ -97,15 +97,17 @@ class Lock(_Held):
 
     Args:
       path: The lock file; made here, and removed on release.
+      wait: Whether to wait until it is free.
 
     Raises:
-      InUse: Somebody has it.
+      InUse: Somebody has it; never with ``wait``.
       OSError: There can be no lock here.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, wait: bool = False) -> None:
         super().__init__()
         self.path = Path(path).absolute()
+        self._wait = wait
         try:
             self._take()
         except InUse:
@@ -126,7 +128,7 @@ class Lock(_Held):
         while True:
             handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
             try:
-                _flock(handle, self.path)
+                _flock(handle, self.path, wait=self._wait)
                 # Another holder may have removed the file between the two lines above.
                 current = os.path.samestat(os.fstat(handle), os.stat(self.path))
             except FileNotFoundError:

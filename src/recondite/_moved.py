@@ -14,13 +14,19 @@ __all__ = ["MOVED", "install"]
 
 # Old names to new ones; a name stands for everything below it, and the longest match wins.
 MOVED = {
+    "recondite.accounting.rdp": "recondite.accounting.composition",
     "recondite.auditing": "recondite.accounting.auditing",
     "recondite.calibration": "recondite.notions.calibration",
-    "recondite.channels.local": "recondite.notions.local",
+    "recondite.channels.local": "recondite.notions.pairs",
+    "recondite.channels.minimum_power": "recondite.channels.spectral",
+    "recondite.channels.natural": "recondite.channels.spectral",
+    "recondite.channels.prefetch": "recondite.channels.per_step",
+    "recondite.channels.spectrum_floor": "recondite.channels.spectral",
+    "recondite.channels.white": "recondite.channels.spectral",
     "recondite.data": "recondite.records",
     "recondite.data.dotted": "recondite.records.user_code",
     "recondite.data.pictures": "recondite.records.image_files",
-    "recondite.data.places": "recondite.records.directories",
+    "recondite.data.places": "recondite.records.files",
     "recondite.data.records": "recondite.records.arrays",
     "recondite.experiments": "recondite.studies",
     "recondite.experiments.engines": "recondite.studies.executors",
@@ -29,13 +35,48 @@ MOVED = {
     "recondite.experiments.pictures": "recondite.attacks.scoring",
     "recondite.experiments.pool": "recondite.studies.splits",
     "recondite.experiments.single": "recondite.studies.one_attack",
+    "recondite.federated.app": "recondite.federated.flower.app",
+    "recondite.federated.budget": "recondite.federated.cost",
+    "recondite.federated.certificates": "recondite.federated.flower.certificates",
+    "recondite.federated.checks": "recondite.federated.flower.screening",
+    "recondite.federated.demo": "recondite.federated.flower.simulation",
+    "recondite.federated.deployment": "recondite.federated.flower.deployment",
+    "recondite.federated.here": "recondite.federated.flower.simulation",
+    "recondite.federated.mod": "recondite.federated.flower.mod",
+    "recondite.federated.partition": "recondite.federated.shares",
+    "recondite.federated.replies": "recondite.federated.flower.replies",
+    "recondite.federated.server": "recondite.federated.flower.server",
+    "recondite.federated.staying_out": "recondite.federated.policy",
+    "recondite.federated.strategy": "recondite.federated.flower.strategy",
+    "recondite.gradients.layers.generic": "recondite.gradients.layers.base",
+    "recondite.laws.chords": "recondite.laws.pair",
+    "recondite.laws.errors": "recondite.laws.pair",
+    "recondite.laws.gaussian": "recondite.laws.closed_form",
+    "recondite.laws.infinite": "recondite.laws.closed_form",
     "recondite.losses": "recondite.laws",
+    "recondite.models.deep": "recondite.models.networks",
+    "recondite.models.lenet": "recondite.models.networks",
+    "recondite.models.mlp": "recondite.models.networks",
+    "recondite.models.norms": "recondite.models.networks",
+    "recondite.models.parameters": "recondite.models.weights",
     "recondite.models.patches": "recondite.gradients.patches",
+    "recondite.records.archives": "recondite.records.files",
+    "recondite.records.bundled": "recondite.records.digits",
+    "recondite.records.celeba": "recondite.records.faces",
+    "recondite.records.directories": "recondite.records.files",
+    "recondite.records.folder": "recondite.records.image_files",
+    "recondite.records.idx": "recondite.records.digits",
+    "recondite.records.lfw": "recondite.records.faces",
+    "recondite.records.png": "recondite.records.image_files",
+    "recondite.records.svhn": "recondite.records.digits",
+    "recondite.records.transforms": "recondite.records.images",
     "recondite.training.bounding": "recondite.gradients.clipping",
     "recondite.training.channelled": "recondite.training.on_records",
     "recondite.training.collector": "recondite.gradients.collector",
     "recondite.training.layers": "recondite.gradients.layers",
     "recondite.training.leaked": "recondite.gradients.leaked",
+    "recondite.training.progress": "recondite.training.protection",
+    "recondite.training.terms": "recondite.training.step_parameters",
     "recondite.training.tape": "recondite.gradients.tape",
 }
 
@@ -45,7 +86,8 @@ def new_name(name: str) -> str | None:
     head, tail = name, ""
     while head:
         if head in MOVED:
-            return MOVED[head] + tail
+            there = MOVED[head] + tail
+            return new_name(there) or there  # a module may have moved with its package, and in it
         head, _, last = head.rpartition(".")
         tail = f".{last}{tail}"
     return None

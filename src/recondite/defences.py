@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from recondite.channels.base import Channel
 
 __all__ = [
-    "COMPRESSION",
     "Defence",
     "MinimumPowerNoise",
     "NaturalNoise",
@@ -34,7 +33,6 @@ __all__ = [
     "suffix",
 ]
 
-COMPRESSION = "compression"
 # What the training engine sets by the model and the batches.
 _SET_BY_ENGINE = (
     *("dim", "sensitivity", "clip_norm", "batch_size", "max_batch_size", "layers", "layer_norms"),
@@ -86,18 +84,18 @@ class RecordNoise:
         """The channel's short name, as ``recondite channel`` has it."""
         return self.name.removesuffix(_SUFFIX)
 
-    def fit(self, rows: Any, shape: tuple[int, int, int]) -> Channel:
+    def fit(self, rows: Any, shape: tuple[int, ...]) -> Channel:
         """The channel, fitted.
 
         Args:
           rows: (n, features) of records.
-          shape: (c, h, w) of a record.
+          shape: Of a record.
         """
         from recondite.channels.registry import fit
 
         return fit(self.channel, rows, self.capacity, **self.weights(shape))
 
-    def weights(self, shape: tuple[int, int, int]) -> dict[str, Any]:
+    def weights(self, shape: tuple[int, ...]) -> dict[str, Any]:
         """What a fit is told beside the capacity."""
         del shape
         return {}
@@ -107,7 +105,7 @@ class RecordNoise:
         values = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 
-    def described(self) -> dict[str, Any]:
+    def described(self) -> Mapping[str, object]:
         """What a run's record says of its parameters, ready for JSON."""
         return {"capacity": self.capacity, "noise": self.noise}
 
@@ -149,16 +147,16 @@ class PersonalizedNoise(RecordNoise):
         super().__post_init__()
         _validate.choice("method", self.method, ("exact", "paper"))
 
-    def weights(self, shape: tuple[int, int, int]) -> dict[str, Any]:
+    def weights(self, shape: tuple[int, ...]) -> dict[str, Any]:
         """The weight of each feature, and how the channel is fitted."""
         return {"beta": self._beta(shape), "method": self.method}
 
-    def described(self) -> dict[str, Any]:
+    def described(self) -> Mapping[str, object]:
         """What a run's record says of it: whether weights were given, not which."""
         given = "given" if self.beta is not None else "centre 50:1"
         return {**super().described(), "beta": given, "method": self.method}
 
-    def _beta(self, shape: tuple[int, int, int]) -> Any:
+    def _beta(self, shape: tuple[int, ...]) -> Any:
         import numpy as np
 
         from recondite.channels.registry import centre_weights, rectangle_weights
@@ -170,7 +168,7 @@ class PersonalizedNoise(RecordNoise):
         try:
             # Never unpickle: an object array from a stranger could run code.
             return np.load(self.beta, allow_pickle=False)
-        except (OSError, ValueError, EOFError):
+        except Exception:  # a damaged header breaks NumPy, which parses it as Python, in many ways
             raise ValueError(f"beta: {Path(self.beta).name} is no plain .npy array") from None
 
 
@@ -201,6 +199,7 @@ class Defence:
       subject: What its capacity and information speak of.
       private: Whether it promises anything.
       bounds: Whether gradients are clipped as the training says; not at all otherwise.
+      removes: Its setting that names the eigenvectors that it takes from records; "" for none.
     """
 
     name: str
@@ -216,6 +215,7 @@ class Defence:
     subject: str = "a record"
     private: bool = True
     bounds: bool = True
+    removes: str = ""
 
     @classmethod
     def of(cls, kind: type[Mechanism] | type[RecordNoise], name: str = "") -> Defence:
@@ -243,6 +243,11 @@ class Defence:
     def on_records(self) -> bool:
         """Whether it changes records, before any training."""
         return self.stage == "data"
+
+    @property
+    def acts(self) -> bool:
+        """Whether it does anything: changes records, bounds gradients or adds noise."""
+        return self.stage is not None or self.bounds
 
     @property
     def channel(self) -> str | None:
@@ -287,15 +292,16 @@ def defences(*, unproven: bool = False) -> dict[str, Defence]:
         "clip": Defence("clip", "clipping only", _clipped, heading="Clipping only", private=False),
     }
     if unproven:
-        found[COMPRESSION] = Defence(
-            COMPRESSION,
-            COMPRESSION,
+        found["compression"] = Defence(
+            "compression",
+            "compression",
             NoNoise,
             heading="Compression",
             settings=("remove",),
             stage="data",
             private=False,
             bounds=False,
+            removes="remove",
         )
     others = registered()
     for name, kind in mechanisms(unproven=unproven, others=others).items():

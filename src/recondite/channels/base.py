@@ -185,7 +185,7 @@ class Channel:
         >>> round(noisy.information()["per_record"], 6)
         2.0
         """
-        from recondite.channels._protect import protect  # it builds on this module
+        from recondite.channels.loader import protect  # it builds on this module
 
         return protect(
             self,

@@ -110,6 +110,16 @@ class Noise:
             normal *= self.scale.astype(normal.dtype)
         return normal
 
+    def whitened(self, rows: FloatArray) -> FloatArray:
+        """Returns rows (n, dim) in coordinates in which the noise is standard normal."""
+        scaled = rows if self.scale is None else rows / self.scale
+        out = scaled / math.sqrt(self.variance)
+        if self.along is not None:
+            vectors = self._vectors()
+            gains = 1.0 / np.sqrt(self.along) - 1.0 / math.sqrt(self.variance)
+            out = out + ((scaled @ vectors) * gains) @ vectors.T
+        return np.asarray(out)
+
     def working_type(self, single: bool) -> type[np.floating[Any]]:
         """Returns the precision to draw in for records of single precision, or of double."""
         # Eigenvectors are in double precision, and so is what goes through them.

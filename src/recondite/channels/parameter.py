@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 
 from recondite import _validate as check
 from recondite.channels.base import LIMITS
-from recondite.channels.natural import NaturalChannel
+from recondite.channels.spectral import NaturalChannel
 from recondite.channels.spectrum import Spectrum
 
 __all__ = ["ControlledParameterChannel", "ParameterStep"]

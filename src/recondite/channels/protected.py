@@ -10,8 +10,15 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from recondite.channels._batches import Batch, Collate, Columns
-from recondite.channels._items import Features, empty_like, is_tensor, rows_at
+from recondite.channels._items import (
+    Batch,
+    Collate,
+    Columns,
+    Features,
+    empty_like,
+    is_tensor,
+    rows_at,
+)
 from recondite.channels.ledger import Counted, Ledger
 
 __all__ = ["Augmentation", "Protected", "ProtectedDataset", "in_worker"]

@@ -10,14 +10,12 @@ from numpy.typing import NDArray
 
 from recondite import _validate as check
 from recondite.channels.base import Channel
-from recondite.channels.minimum_power import MinimumPowerChannel
-from recondite.channels.natural import NaturalChannel
 from recondite.channels.personalized import PersonalizedChannel
-from recondite.channels.white import WhiteChannel
+from recondite.channels.spectral import MinimumPowerChannel, NaturalChannel, WhiteChannel
 
 __all__ = ["CHANNELS", "centre_weights", "fit", "rectangle_weights"]
 
-CHANNELS: dict[str, Any] = {
+CHANNELS: dict[str, type[Any]] = {
     "natural": NaturalChannel,
     "white": WhiteChannel,
     "personalized": PersonalizedChannel,
@@ -48,7 +46,7 @@ def fit(
     return fitted
 
 
-def centre_weights(shape: tuple[int, int, int], ratio: float = 50.0) -> NDArray[np.float64]:
+def centre_weights(shape: tuple[int, ...], ratio: float = 50.0) -> NDArray[np.float64]:
     """Weights for images: ``ratio`` in the middle half of rows and columns, 1 around it.
 
     The same for every colour, as the position-based weights of Tan et al. (2024), which have
@@ -57,7 +55,7 @@ def centre_weights(shape: tuple[int, int, int], ratio: float = 50.0) -> NDArray[
     >>> centre_weights((1, 4, 4), 2.0)[0].tolist()[1]
     [1.0, 2.0, 2.0, 1.0]
     """
-    channels, height, width = shape
+    channels, height, width = _image(shape)
     weights = np.ones((channels, height, width))
     rows, columns = (slice(side // 4, side - side // 4) for side in (height, width))
     weights[:, rows, columns] = check.positive("ratio", ratio)
@@ -65,7 +63,7 @@ def centre_weights(shape: tuple[int, int, int], ratio: float = 50.0) -> NDArray[
 
 
 def rectangle_weights(
-    shape: tuple[int, int, int],
+    shape: tuple[int, ...],
     *,
     rows: Sequence[int],
     columns: Sequence[int],
@@ -82,10 +80,20 @@ def rectangle_weights(
     >>> rectangle_weights((1, 3, 4), rows=[1, 1], columns=[2, 3], weight=9)[0].tolist()
     [[1.0, 1.0, 1.0, 1.0], [1.0, 1.0, 9.0, 9.0], [1.0, 1.0, 1.0, 1.0]]
     """
-    for name, pair, side in (("rows", rows, shape[1]), ("columns", columns, shape[2])):
+    _, height, width = _image(shape)
+    for name, pair, side in (("rows", rows, height), ("columns", columns, width)):
         if len(pair) != 2 or not 0 <= pair[0] <= pair[1] < side:
             raise ValueError(f"beta {name} must be [first, last] from 0 to {side - 1}, got {pair}")
     weights = np.ones(shape)
     inside = slice(rows[0], rows[1] + 1), slice(columns[0], columns[1] + 1)
     weights[:, inside[0], inside[1]] = check.positive("beta weight", weight)
     return weights
+
+
+def _image(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    if len(shape) != 3:
+        raise ValueError(
+            f"beta of rows and columns is for images, and records have the shape {shape}: give a "
+            ".npy file with a weight for each feature"
+        )
+    return shape[0], shape[1], shape[2]

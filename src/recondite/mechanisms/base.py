@@ -109,6 +109,8 @@ class Mechanism(ABC):
       symbol: What labels call ``parameter``; its name where empty.
       search_range: Where a search for a strength looks.
       dim: Number of coordinates released; None until a model is known.
+      in_shares: Whether several clients may add its noise in parts, in a federation's secure sums:
+        it is Gaussian, of ``parameter`` times the bound in every coordinate.
     """
 
     name: ClassVar[str]
@@ -121,6 +123,7 @@ class Mechanism(ABC):
     subject: ClassVar[str] = "the batch's averaged gradient"
     private: ClassVar[bool] = True
     bounds_gradients: ClassVar[bool] = True
+    in_shares: ClassVar[bool] = False
     title: ClassVar[str] = ""
     heading: ClassVar[str] = ""
     symbol: ClassVar[str] = ""
@@ -186,6 +189,16 @@ class Mechanism(ABC):
           own: ‖release‖² of each part.
         """
         raise NotImplementedError(f"{self.name} has no likelihood_blocks")
+
+    def stand_in(self, records: int) -> tuple[Mechanism, float] | None:
+        """For noise on each record: a mechanism on sums that an attacker takes in its place.
+
+        It is given the sum of the records' unit directions, and the released sum times the factor
+        that comes with it. An estimate of the density, for attackers only: no account may use it.
+        None where there is none.
+        """
+        del records
+        return None
 
     @abstractmethod
     def log_bayes_capacity(self) -> float:

@@ -18,10 +18,12 @@ from recondite.mechanisms.base import (
     UndefinedNotionError,
 )
 from recondite.mechanisms.blocks import block_sizes, named_blocks, product_law, split
-from recondite.mechanisms.partitioned import join_blocks
+from recondite.mechanisms.gaussian import Gaussian
+from recondite.mechanisms.partitioned import block_weights, join_blocks, sample_blocks
 from recondite.mechanisms.vmf import log_density, vmf_information
 from recondite.numerics.bessel import bessel_ratio, log_0f1
-from recondite.numerics.sphere import sample_vmf
+from recondite.numerics.device_noise import draw_vmf, fused
+from recondite.numerics.random import is_torch
 from recondite.numerics.sphere_sum import sum_vmf
 
 __all__ = ["Directional"]
@@ -105,13 +107,19 @@ class Directional(Mechanism):
 
     def _noised(self, gradients: Any, generator: Any, zero: str, *, average: bool) -> Any:
         sizes = block_sizes(self.gradient_dim(gradients), self.blocks)
+        kappas = (float(self.kappa),) * len(sizes)
+        if not average or gradients.ndim != 2:
+            drawn = sample_blocks(gradients, sizes, kappas, generator, zero=zero)
+            return drawn.mean(-2) if average else drawn
+        records = len(gradients)
+        if is_torch(gradients) and fused(gradients, generator):
+            weights = [weight / records for weight in block_weights(sizes)]
+            return draw_vmf(
+                gradients, sizes, kappas, generator, weights=weights, zero=zero, total=True
+            )
         pieces = split(gradients, sizes)
-        if average and gradients.ndim == 2:
-            records = len(gradients)
-            sums = (sum_vmf(piece, self.kappa, generator, zero=zero) for piece in pieces)
-            return join_blocks((total / records for total in sums), sizes)
-        draws = (sample_vmf(piece, self.kappa, generator, zero=zero) for piece in pieces)
-        return join_blocks((draw.mean(-2) if average else draw for draw in draws), sizes)
+        sums = (sum_vmf(piece, self.kappa, generator, zero=zero) for piece in pieces)
+        return join_blocks((total / records for total in sums), sizes)
 
     def log_likelihood(self, release: Any, gradient: Any) -> Any:
         """Log-density of an averaged release given per-record gradients (records on axis -2).
@@ -135,6 +143,15 @@ class Directional(Mechanism):
             squared = ((out - centre) ** 2).sum(-1)
             terms.append(-0.5 * squared / variance - 0.5 * size * np.log(2 * np.pi * variance))
         return sum(terms[1:], terms[0])
+
+    def stand_in(self, records: int) -> tuple[Mechanism, float] | None:
+        """Normal noise with the exact mean and total variance; None for several blocks."""
+        if len(self.sizes) != 1:
+            return None
+        dim = self.required_dim()
+        shrink = float(bessel_ratio(0.5 * dim - 1.0, self.kappa))
+        deviation = (max(records, 1) * (1.0 - shrink**2) / dim) ** 0.5
+        return Gaussian(deviation / shrink, dim=dim), 1.0 / shrink
 
     def log_bayes_capacity(self) -> float:
         """Of one record's gradient direction in one release it takes part in."""

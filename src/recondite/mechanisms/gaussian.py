@@ -58,6 +58,7 @@ class Gaussian(Mechanism):
     title: ClassVar[str] = "Gaussian"
     heading: ClassVar[str] = "Gaussian (DP-SGD)"
     symbol: ClassVar[str] = "σ"
+    in_shares: ClassVar[bool] = True
     search_range: ClassVar[tuple[float, float]] = (1e-3, 1e3)
 
     def __post_init__(self) -> None:
@@ -108,10 +109,7 @@ class Gaussian(Mechanism):
 
     def perturb(self, gradient: Any, generator: Any = None) -> Any:
         """The averaged gradient plus noise of deviation σC/L."""
-        noise = random_source(gradient, generator).normal_like(gradient)
-        noise *= self.noise_std
-        noise += gradient
-        return noise
+        return random_source(gradient, generator).add_normal(gradient, self.noise_std)
 
     def log_likelihood(self, release: Any, gradient: Any) -> Any:
         """Log-density with respect to Lebesgue measure, over the last axis."""

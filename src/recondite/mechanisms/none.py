@@ -17,6 +17,8 @@ from recondite.mechanisms.base import (
 
 __all__ = ["NoNoise"]
 
+_ROUNDING = 1e-3  # of a batch's sum in single precision, in units of one record, with room to spare
+
 
 @dataclass(frozen=True)
 class NoNoise(Mechanism):
@@ -55,6 +57,18 @@ class NoNoise(Mechanism):
     def log_likelihood(self, release: Any, gradient: Any) -> Any:
         """Not a density."""
         raise UndefinedNotionError("a release without noise has no density: compare for equality")
+
+    def likelihood_blocks(self) -> tuple[int, ...] | None:
+        """The whole vector."""
+        return (self.required_dim(),)
+
+    def log_likelihood_of_products(self, inner: Any, squared: Any, own: Any) -> Any:
+        """-‖r - g‖²/2 over the rounding of single precision, squared: the nearest is the likeliest.
+
+        No density: noise as small as rounding stands in for none, so that candidates have an order.
+        """
+        del own
+        return ((inner - 0.5 * squared) / _ROUNDING**2)[..., 0]
 
     def log_bayes_capacity(self) -> float:
         """Infinite: exact values of a continuum are revealed."""

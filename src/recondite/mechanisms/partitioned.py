@@ -21,10 +21,11 @@ from recondite.mechanisms.base import (
 from recondite.mechanisms.blocks import block_sizes, named_blocks, product_law, split
 from recondite.mechanisms.vmf import log_density, log_density_of_products, vmf_information
 from recondite.numerics.bessel import log_0f1
+from recondite.numerics.device_noise import draw_vmf, fused
 from recondite.numerics.random import is_torch
 from recondite.numerics.sphere import sample_vmf
 
-__all__ = ["PartitionedVonMisesFisher", "join_blocks"]
+__all__ = ["PartitionedVonMisesFisher", "block_weights", "join_blocks", "sample_blocks"]
 
 
 @dataclass(frozen=True)
@@ -100,9 +101,7 @@ class PartitionedVonMisesFisher(Mechanism):
 
     def _noised(self, gradient: Any, generator: Any, zero: str) -> Any:
         sized = self.with_dim(self.gradient_dim(gradient))
-        pairs = zip(split(gradient, sized.sizes), sized.kappas, strict=True)
-        draws = (sample_vmf(piece, k, generator, zero=zero) for piece, k in pairs)
-        return join_blocks(draws, sized.sizes)
+        return sample_blocks(gradient, sized.sizes, sized.kappas, generator, zero=zero)
 
     def log_likelihood(self, release: Any, gradient: Any) -> Any:
         """Sum of the blocks' log-densities with respect to uniform directions."""
@@ -143,18 +142,35 @@ class PartitionedVonMisesFisher(Mechanism):
         raise UndefinedNotionError("Fisher information differs between blocks: ask each block")
 
 
+def sample_blocks(
+    vectors: Any, sizes: Sequence[int], kappas: Sequence[float], generator: Any, *, zero: str
+) -> Any:
+    """Noisy directions of the blocks of every vector, as :func:`join_blocks` joins them."""
+    if is_torch(vectors) and fused(vectors, generator):
+        weights = block_weights(sizes)
+        return draw_vmf(vectors, sizes, kappas, generator, weights=weights, zero=zero)
+    pairs = zip(split(vectors, sizes), kappas, strict=True)
+    return join_blocks((sample_vmf(piece, k, generator, zero=zero) for piece, k in pairs), sizes)
+
+
+def block_weights(sizes: Sequence[int]) -> tuple[float, ...]:
+    """The length of each block in a vector of norm 1: sqrt(size / dim)."""
+    dim = sum(sizes)
+    return tuple(math.sqrt(size / dim) for size in sizes)
+
+
 def join_blocks(blocks: Iterable[Any], sizes: Sequence[int]) -> Any:
     """Unit block directions joined into a vector of norm 1, weighted by sqrt(size / dim).
 
     The blocks are taken one at a time, so that no more than one is held beside the result.
     """
     dim, start, joined = sum(sizes), 0, None
-    for block, size in zip(blocks, sizes, strict=True):
+    for block, size, weight in zip(blocks, sizes, block_weights(sizes), strict=True):
         if joined is None:
             shape = (*block.shape[:-1], dim)
             joined = block.new_empty(shape) if is_torch(block) else np.empty(shape, block.dtype)
         place = joined[..., start : start + size]
         place[...] = block
-        place *= math.sqrt(size / dim)
+        place *= weight
         start += size
     return joined

@@ -28,7 +28,7 @@ _OLD_GROUP = "recondite.mechanisms"
 
 
 def mechanisms(
-    *, unproven: bool = False, others: dict[str, Any] | None = None
+    *, unproven: bool = False, others: dict[str, type[Any]] | None = None
 ) -> dict[str, type[Mechanism]]:
     """Every mechanism by its name; a registered one cannot replace one of ours.
 
@@ -49,16 +49,17 @@ def mechanisms(
         for name, kind in (registered() if others is None else others).items()
         if kind.stage != "data" and (kind.private or unproven)
     }
-    return {**found, **{mechanism.name: mechanism for mechanism in own}}
+    known = {mechanism.name: mechanism for mechanism in own}
+    return {**known, **{name: kind for name, kind in found.items() if name not in known}}
 
 
-def registered() -> dict[str, Any]:
+def registered() -> dict[str, type[Any]]:
     """The classes of defences that other packages register, by name.
 
     Left out, with a warning, is what cannot be loaded, and noise on gradients that claims to be
     private without clipping: an ε for it would be too good.
     """
-    found: dict[str, Any] = {}
+    found: dict[str, type[Any]] = {}
     for group in (_OLD_GROUP, GROUP):
         for entry in entry_points(group=group):
             try:
