@@ -38,7 +38,7 @@ def _tasks(runs: int) -> list[dict[str, Any]]:
         "data_facts": {"shape": list(facts.shape), "classes": facts.classes, "public": True},
         "model_facts": {"name": "mlp", "parameters": facts.parameters},
     }
-    return [{**cell.task(cell.attacks), **shared} for cell in cells(study, facts, {})]
+    return [cell.task(cell.attacks, shared) for cell in cells(study, facts, {})]
 
 
 class _Engine:

