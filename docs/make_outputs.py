@@ -19,6 +19,14 @@ from pathlib import Path
 
 import numpy as np
 
+import recondite as rc
+from recondite.attacks.files import save_gradients
+from recondite.configuration import TrainingConfig
+from recondite.gradients.leaked import leaked_gradients
+from recondite.models import build, save_weights
+from recondite.records import load
+from recondite.training.trainer import train
+
 ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(r"(```console\n)(.*?)(```)", re.DOTALL)
 
@@ -45,10 +53,30 @@ main()
 
 def prepare(folder: Path) -> None:
     """Writes the example files."""
+    page = (ROOT / "docs/howto/check.md").read_text(encoding="utf-8")
+    module = re.search(r"```python\n(# my_training\.py\n.*?)```", page, re.DOTALL)
+    assert module is not None
+    (folder / "my_training.py").write_text(module[1])
     for name, text in FILES.items():
         (folder / name).write_text(text)
     rng = np.random.default_rng(0)
     np.save(folder / "data.npy", rng.standard_normal((2000, 20)) * np.linspace(0.2, 3, 20))
+    _leaked(folder)
+
+
+def _leaked(folder: Path) -> None:
+    """What docs/howto/attack.md attacks: three releases of eight digits, and a trained model."""
+    digits = load("digits", "test")
+    model = build("mlp", digits.shape, 10, seed=3)
+    save_weights(model, folder / "w.safetensors")
+    images, labels = digits.images[:8], digits.labels[:8]
+    for number in range(1, 4):
+        noise = rc.VonMisesFisher(kappa=2000)
+        leak = leaked_gradients(model, images[:, None], labels[:, None], noise, seed=number)
+        save_gradients(leak, folder / f"g{number}.safetensors")
+    np.savez(folder / "digits.npz", images=images.numpy(), labels=labels.numpy())
+    plan = TrainingConfig("digits", "mlp", epochs=60, clipping="none", prepare="none", seed=1)
+    save_weights(train(plan)[1], folder / "own.safetensors")
 
 
 def output(command: str, folder: Path) -> list[str]:
