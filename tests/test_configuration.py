@@ -32,12 +32,12 @@ def test_every_field_is_an_option_or_what_is_trained():
 
 def test_choices_are_those_of_the_parts_that_read_them():
     from recondite.gradients import clipping
-    from recondite.models import norms
+    from recondite.models import networks
     from recondite.training import sampling
 
     assert set(CLIPPINGS) == {*clipping._RULES, "per-layer", "none"}
     assert set(SAMPLINGS) <= set(sampling.SAMPLINGS)
-    assert set(NORMS) == set(norms.NORMS)
+    assert set(NORMS) == set(networks.NORMS)
 
 
 def test_the_command_and_the_study_have_the_options():

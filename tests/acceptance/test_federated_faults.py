@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip("flwr")
 
 from recondite.federated.cost import spent
-from recondite.federated.deployment import Deployment, DeploymentError
+from recondite.federated.flower.deployment import Deployment, DeploymentError
 from recondite.federated.ledger import ReleaseLedger
 
 APP = '''
@@ -29,7 +29,7 @@ import numpy as np
 
 import recondite as rc
 from recondite.federated import defend
-from recondite.federated.checks import screened
+from recondite.federated.flower.screening import screened
 
 import flwr
 from flwr.app import Array, ArrayRecord, Message, MetricRecord, RecordDict

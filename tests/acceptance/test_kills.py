@@ -1,45 +1,18 @@
 """A comparison that is killed again and again ends as one that never was."""
 
-import os
-import random
 import signal
 import subprocess
 import sys
 import time
 
 import pytest
+from benchmarks.kills import STUDY, kill_study, kill_training
 
 from recondite.studies.runner import compare
-from recondite.studies.store import RECORDS, load
+from recondite.studies.store import RECORDS
 from recondite.studies.study import read_study
 
-STUDY = """\
-name: kills
-data: digits
-model: mlp
-prepare: none
-defences:
-  - name: none
-  - name: gaussian
-    noise_multiplier: [0.5, 1.0, 2.0]
-  - name: vmf
-    kappa: [100, 500]
-  - name: gaussian
-    at: {accuracy: 0.3, runs: 3}
-  - name: natural-channel
-    capacity: [5, 20]
-training: {epochs: 4, batch_size: 64}
-attacks:
-  - name: inverting-gradients
-    images: 4
-    steps: 150
-  - name: membership-threshold
-    records: 100
-  - name: canary-audit
-    runs: 50
-seeds: 2
-"""
-KILLS = 50
+KILLS = 12  # all fifty: python -m benchmarks.kills study
 
 
 @pytest.fixture(scope="module")
@@ -53,40 +26,19 @@ def reference(tmp_path_factory):
     return path, study, outcome
 
 
-def start(path, run):
-    command = [sys.executable, "-m", "recondite", "-q", "compare", str(path), "--out", str(run)]
-    return subprocess.Popen(
-        [*command, "--no-report", "--workers", "2"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-
-
-def test_fifty_kills_at_random_points_change_nothing(reference, comparable, tmp_path):
+def test_kills_at_random_points_change_nothing(reference, tmp_path):
     path, _, outcome = reference
-    chance = random.Random(0)
-    kills, finished, number = 0, 0, 0
-    while kills < KILLS or finished == 0:
-        run = tmp_path / f"run{number}"
-        process = start(path, run)
-        records = run / RECORDS
-        before = records.stat().st_size if records.exists() else 0
-        # Half of the kills at any time, half in the thick of it: while rows are written.
-        deadline = time.monotonic() + chance.uniform(0.0, 10.0)
-        busy = chance.random() < 0.5
-        while process.poll() is None and (kills < KILLS):
-            grown = records.exists() and records.stat().st_size > before
-            if time.monotonic() > deadline and (grown or not busy):
-                os.kill(process.pid, chance.choice([signal.SIGKILL, signal.SIGKILL, signal.SIGINT]))
-                kills += 1
-                break
-            time.sleep(chance.uniform(0.0, 0.01))
-        code = process.wait()
-        assert code in (0, -9, 130, -2), code  # -2: interrupted before Python was up
-        if code == 0:
-            assert comparable(load(run)) == comparable(outcome.rows)
-            finished, number = finished + 1, number + 1
-    assert kills >= KILLS
+    found = kill_study(path, outcome.rows, tmp_path, KILLS)
+    assert found["kills"] >= KILLS
+    assert found["finished"] >= 1
+    assert found["wrong"] == found["odd_codes"] == 0
+
+
+def test_a_killed_training_never_reports_too_few_steps(tmp_path):
+    found = kill_training(tmp_path, 6)
+    assert found["kills"] == 6
+    assert found["steps"] > 0
+    assert found["under_reported"] == found["over_reported"] == 0
 
 
 def test_ray_gives_the_same_rows(reference, comparable, tmp_path):

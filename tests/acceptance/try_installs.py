@@ -70,6 +70,23 @@ step = dp.PoissonSampledDpEvent(0.01, events.VonMisesFisherDpEvent(kappa=75.0, d
 assert 0 < events.PLDAccountant().compose(step, 10).get_epsilon(1e-5) < 1
 assert 0 < events.RdpAccountant().compose(step, 10).get_epsilon(1e-5) < 2
 """
+TEXT = """
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import GPT2Config, GPT2LMHeadModel
+made = GPT2LMHeadModel(GPT2Config(n_layer=1, n_head=2, n_embd=8, vocab_size=11, n_positions=8))
+made = get_peft_model(made, LoraConfig(r=2, target_modules=["c_attn"], fan_in_fan_out=True))
+assert made(torch.zeros(1, 4, dtype=torch.long)).logits.shape == (1, 4, 11)
+"""
+EXPLORE = """
+import uvicorn
+from starlette.applications import Starlette
+from starlette.responses import PlainTextResponse
+from starlette.routing import Route
+app = Starlette(routes=[Route("/", lambda request: PlainTextResponse("here"))])
+assert uvicorn.Config(app, log_level="error").app is app
+"""
+NVFLARE = "import nvflare, recondite.federated.nvflare"
 
 
 @dataclass(frozen=True)
@@ -103,6 +120,9 @@ TRIALS = {
     "compare,mlflow": Trial(((*_COMPARE, "--mlflow"),)),
     "compare,ray": Trial(((*_COMPARE, "--engine", "ray", "--workers", "1"),)),
     "federated": Trial(((*_FEDERATE, "--local-steps", "1"),)),
+    "nvflare": Trial((), NVFLARE),
+    "text": Trial(((*_TRAIN, "--noise-multiplier", "1.23", "--epochs", "1"),), TEXT),
+    "explore": Trial((_COMPARE, ("report", "run")), EXPLORE),
     # Flower pins one release of Ray, so all of the oldest cannot be installed together.
     "all": Trial(((*_COMPARE, "--parquet"), (*_FEDERATE, "--local-steps", "1")), EVENTS, False),
 }

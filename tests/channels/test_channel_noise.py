@@ -145,3 +145,10 @@ def test_bad_records(records, rng, reason):
 def test_large_covariance_is_refused():
     with pytest.raises(ValueError, match="too large"):
         Noise(dim=10_000, variance=1.0).covariance()
+
+
+def test_whitened_noise_is_standard(channel):
+    root = np.linalg.inv(np.linalg.cholesky(channel.noise.covariance()))
+    rows = np.random.default_rng(4).standard_normal((5, 6))
+    lengths = (channel.noise.whitened(rows) ** 2).sum(1)
+    np.testing.assert_allclose(lengths, ((rows @ root.T) ** 2).sum(1))

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from recondite.channels.prefetch import DrawnAhead
+from recondite.channels.per_step import DrawnAhead
 
 
 def taken(source, times=3, count=1000):
@@ -85,7 +85,7 @@ def test_the_process_is_what_decides(monkeypatch):
     source = DrawnAhead(np.float64)
     source.take(5)
     ready = source._ready[0].numbers.result().copy()
-    monkeypatch.setattr("recondite.channels.prefetch.generation", lambda: (1, 1))
+    monkeypatch.setattr("recondite.channels.per_step.generation", lambda: (1, 1))
     assert shared([ready], [source.take(5)]) == 0
 
 
@@ -111,7 +111,7 @@ def test_a_thread_that_outlives_the_interpreter_goes_on():
     """Python takes no work for threads once it is ending; noise is then drawn where it is used."""
     program = (
         "import threading, time, numpy as np\n"
-        "from recondite.channels.prefetch import DrawnAhead\n"
+        "from recondite.channels.per_step import DrawnAhead\n"
         "source = DrawnAhead(np.float32)\n"
         "def work():\n"
         "    for _ in range(20):\n"
@@ -126,7 +126,7 @@ def test_a_thread_that_outlives_the_interpreter_goes_on():
 
 
 def test_much_is_not_held_ready(monkeypatch):
-    monkeypatch.setattr("recondite.channels.prefetch._MOST", 10)
+    monkeypatch.setattr("recondite.channels.per_step._MOST", 10)
     source = DrawnAhead(np.float64)
     source.take(11)
     assert not source._ready

@@ -8,7 +8,7 @@ from scipy import integrate, stats
 
 import recondite as rc
 from recondite.channels import MinimumPowerChannel, NaturalChannel, Spectrum, WhiteChannel
-from recondite.notions.local import local_epsilon, local_rero, log_bayes_capacity, shift
+from recondite.notions.pairs import local_epsilon, local_rero, log_bayes_capacity, shift
 
 
 def test_box_capacity_is_the_integral_of_the_supremum():

@@ -199,7 +199,7 @@ def test_a_single_record(channel, noise):
 
 
 def test_too_large_to_keep(channel, monkeypatch):
-    monkeypatch.setattr("recondite.channels._protect._CACHE_BYTES", 100)
+    monkeypatch.setattr("recondite.channels.loader._CACHE_BYTES", 100)
     reads = []
 
     def make(index):

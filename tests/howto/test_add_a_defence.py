@@ -41,15 +41,49 @@ def test_the_scripts_print_what_the_page_says(place, sketched, capsys):
         assert names["audit"].lower > 0.5 * names["audit"].claim
 
 
-def test_the_entry_point_gives_every_command(sketched, monkeypatch):
+@pytest.fixture
+def installed(sketched, monkeypatch):
     declared = r'entry-points."([\w.]+)"\]\n(\w+) = "([\w:]+)"'
     group, name, value = re.search(declared, blocks("toml")[0]).groups()
     entry = importlib.metadata.EntryPoint(name, value, group)
     monkeypatch.setattr(registry, "entry_points", lambda *, group: [entry] * (group == entry.group))
+    return sketched
+
+
+def test_the_entry_point_gives_every_command(installed):
     made = registry.mechanisms()["sketched"]
-    assert made is sketched.SketchedGaussian
+    assert made is installed.SketchedGaussian
     # What the page shows of the account.
     run = rc.Poisson(128 / 60000, 1407)
     found = rc.account(made(1.23, 13700, 100, max_batch_size=160), run, 1 / 60000)
     assert found.epsilon["pld"] == pytest.approx(0.2625, abs=1e-4)
     assert found.log_bayes_capacity["per_release"] == pytest.approx(304.8, abs=0.05)
+
+
+@pytest.mark.parametrize("level", ["client", "record"])
+def test_a_federated_client_can_be_pinned_to_it(installed, tmp_path, level):
+    pytest.importorskip("flwr")
+    from recondite.federated import spent
+    from recondite.federated.flower.app import ready_client
+    from recondite.federated.flower.server import federate
+    from recondite.federated.flower.simulation import HereGrid
+    from recondite.federated.ledger import ReleaseLedger
+    from recondite.federated.settings import Settings
+
+    settings = Settings(
+        data="digits",
+        prepare="none",
+        clients=2,
+        rounds=1,
+        batch_size=16,
+        sampling="poisson",
+        defence="sketched",
+        strength=2.0,
+        level=level,
+        ledger=str(tmp_path),
+    )
+    _, rows = federate(HereGrid(ready_client(settings.policy()), 2), settings)
+    assert rows[-1]["defence"].startswith("sketched")
+    cost = spent(ReleaseLedger(tmp_path / "client-1").lines())
+    assert (cost.level, cost.rounds) == (level, 1)
+    assert rows[-1]["epsilon"] >= cost.epsilon > 0

@@ -118,3 +118,47 @@ def test_it_is_in_a_comparison_and_its_report(installed, tmp_path, monkeypatch, 
     assert "membership advantage, at most" in page
     payload = json.loads(re.search(r'id="data"[^>]*>(.*?)</script>', page, re.DOTALL)[1])
     assert "membership_advantage" in payload["axes"]
+
+
+def test_training_and_attacks_have_it(installed, tmp_path, capsys):
+    words = "--data digits --model mlp --prepare none --defence gaussian --noise-multiplier 2"
+    steps = "--epochs 1 --batch-size 512"
+    assert run(["train", *words.split(), *steps.split(), "--json"]) == 0
+    trained = json.loads(capsys.readouterr().out)
+    assert 0 < trained["privacy"]["membership_advantage"] < 1
+    attack = "--records 50 --epochs 1 --batch-size 50 --json"
+    assert run(["attack", "membership-threshold", *words.split(), *attack.split()]) == 0
+    assert 0 < json.loads(capsys.readouterr().out)["notions"]["membership_advantage"] < 1
+
+
+@pytest.mark.parametrize("level", ["client", "record"])
+def test_a_federated_client_is_told(installed, tmp_path, level, capsys):
+    pytest.importorskip("flwr")
+    from recondite.federated.flower.app import ready_client
+    from recondite.federated.flower.server import federate
+    from recondite.federated.flower.simulation import HereGrid
+    from recondite.federated.settings import Settings
+
+    settings = Settings(
+        data="digits", prepare="none", clients=2, rounds=2, batch_size=16, defence="gaussian",
+        strength=3.0, level=level, sampling="poisson", ledger=str(tmp_path),
+        out=str(tmp_path / "out"),
+    )  # fmt: skip
+    _, rows = federate(HereGrid(ready_client(settings.policy()), 2), settings)
+    assert rows[0]["membership_advantage"] is None, "nothing was released"
+    assert 0 < rows[1]["membership_advantage"] < rows[2]["membership_advantage"] < 1
+    assert "membership_advantage" in (tmp_path / "out" / "rounds.csv").read_text()
+    assert run(["federate", "ledger", str(tmp_path / "client-1")]) == 0
+    assert "membership advantage, at most" in capsys.readouterr().out
+
+
+def test_in_a_federation_it_is_defined_for_one_run(installed):
+    from recondite.federated import spent
+
+    plan = {"sampling": "shuffled", "batch_size": 1, "records": 1, "steps": 1, "passes": 1}
+    line = {"level": "client", "mechanism": "gaussian", "schedule": plan}
+    lines = [{**line, "parameters": {"noise_multiplier": size}} for size in (2.0, 3.0)]
+    cost = spent(lines)
+    assert cost.epsilon > 0
+    assert cost.notions == {"membership_advantage": None}
+    assert cost.reasons["membership_advantage"] == "the releases are 2 runs: it is defined for one"

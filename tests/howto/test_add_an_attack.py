@@ -1,5 +1,6 @@
 """The page's own attack, installed as its page says, in every place that attacks are shown."""
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -52,12 +53,23 @@ def test_the_command_of_the_page(installed, capsys):
     assert "update" in shown
 
 
+def test_its_settings_and_the_defences_are_set(installed, capsys):
+    words = "--data digits --model mlp --prepare none --images 4 --json --set candidates=30"
+    own = "--defence personalized-channel --capacity 9 --set method=paper --set noise=per_step"
+    assert run(["attack", "nearest-public", *words.split(), *own.split()]) == 0
+    row = json.loads(capsys.readouterr().out)
+    assert row["attack_options"]["options"] == {"candidates": 30}
+    assert row["settings"] == {"method": "paper", "noise": "per_step"}
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [
         (["nearest-publik", "--data", "digits"], "did you mean nearest-public"),
         (["nearest-public", "--threat", "model-user"], "needs gradients"),
         (["nearest-public", "--data", "digits", "--option", "candidate=3"], "candidates"),
+        (["nearest-public", "--data", "digits", "--set", "candidate=3"], "candidates"),
+        (["nearest-public", "--data", "digits", "--set", "candidates"], "NAME=VALUE"),
         (["nearest-public", "--data", "digits", "--images", "5000"], "must be below"),
         (["canary-audit", "--data", "digits"], "nothing to attack behind defence none"),
     ],

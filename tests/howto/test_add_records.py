@@ -1,5 +1,6 @@
 """The page's own kind of records, installed as its page says: loaded, guessed at, scored, shown."""
 
+import json
 import re
 import sys
 from pathlib import Path
@@ -78,3 +79,61 @@ def test_private_beats_are_shown_only_on_request():
     beats = load_records("clinic.beats.npy")
     assert beats.show(beats.features, most=1)[0].rebuilt is None
     assert beats.show(beats.features, most=1, reveal=True)[0].original.startswith(b"<svg")
+
+
+def test_it_is_trained_on_as_the_page_says(capsys):
+    words = block("sh").replace("\\\n", " ").split()[1:]
+    assert run(words) == 0
+    assert "mlp2 on heartbeats: gaussian" in capsys.readouterr().out
+    record = json.loads(Path("run/record.json").read_text(encoding="utf-8"))
+    assert record["data"]["kind"] == "heartbeats"
+    assert record["results"]["test_accuracy"] > 0.7
+    assert any("not covered by the account" in note for note in record["notes"])
+
+
+def test_it_is_behind_a_channel_too():
+    # Millivolts have no known range: information is bounded, epsilon is not.
+    words = "--model mlp --defence natural --capacity 3 --standardise --epochs 1 --out noisy"
+    assert run(["train", "--data", "clinic.beats.npy", *words.split()]) == 0
+    privacy = json.loads(Path("noisy/record.json").read_text(encoding="utf-8"))["privacy"]
+    assert privacy["mutual_information"]["run"] <= 3.0
+    assert privacy["epsilon"]["pld"] == "inf"
+
+
+def test_its_members_are_looked_for(capsys):
+    words = "--data clinic.beats.npy --model mlp2 --epochs 1 --records 20 --json"
+    assert run(["attack", "membership-threshold", *words.split()]) == 0
+    assert json.loads(capsys.readouterr().out)["data"]["name"] == "clinic.beats.npy"
+    # An attack that rebuilds images says so.
+    assert run(["attack", "dlg", "--data", "clinic.beats.npy", "--model", "mlp2"]) == 2
+    assert "holds heartbeats" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("defence", ["none", "gaussian", "natural-channel"])
+def test_federated_clients_share_it(tmp_path, defence):
+    pytest.importorskip("flwr")
+    from recondite.federated.flower.app import ready_client
+    from recondite.federated.flower.server import federate
+    from recondite.federated.flower.simulation import HereGrid
+    from recondite.federated.settings import Settings
+
+    settings = Settings(
+        data="clinic.beats.npy",
+        model="mlp2",
+        clients=2,
+        rounds=2,
+        local_steps=4,
+        batch_size=16,
+        learning_rate=0.5,
+        defence=defence,
+        strength=2.0 if defence == "gaussian" else 0.0,
+        ledger=str(tmp_path / "ledgers"),
+    )
+    _, rows = federate(HereGrid(ready_client(settings.policy()), 2), settings)
+    assert [row["round"] for row in rows] == [0, 1, 2]
+    if defence == "none":
+        assert rows[-1]["accuracy"] > 0.7
+    else:
+        assert rows[-1]["information"] > 0
+    with pytest.raises(ValueError, match="audit_every must be 0 .*holds heartbeats"):
+        federate(None, settings.with_values(audit_every=1))
