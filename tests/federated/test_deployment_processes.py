@@ -1,5 +1,6 @@
 """Whatever ends a deployment ends its processes; the processes here are not Flower's."""
 
+import json
 import os
 import signal
 import subprocess
@@ -94,6 +95,36 @@ def test_a_node_that_stopped_is_started_again_and_a_lost_one_is_left(tmp_path, m
         machine.stop()
     assert len(started) == 3
     assert told == ["SuperNode 0 stopped with code 3: starting it again in 0 s"] * 2
+
+
+def test_a_resumed_server_is_given_no_round_before_it_forgot_the_earlier_nodes(
+    tmp_path, monkeypatch
+):
+    """It holds them for alive, and would send their rounds to nobody."""
+    import recondite.federated.flower.deployment as module
+
+    states, told = ["online", "online", "offline"], []
+    monkeypatch.setattr(module.time, "sleep", lambda seconds: told.append("slept"))
+    machine = Deployment(tmp_path, 1, tell=told.append)
+
+    def flwr(*arguments):
+        assert arguments == ("supernode", "list", "here", "--format", "json")
+        listed = json.dumps({"nodes": [{"status": "offline"}, {"status": states.pop(0)}]})
+        return subprocess.CompletedProcess(arguments, 0, listed, "")
+
+    monkeypatch.setattr(machine, "flwr", flwr)
+    try:
+        machine.forget_nodes()
+        assert states == []
+        line = "waiting until the SuperLink notices that the earlier nodes are gone"
+        assert told == [line, "slept", "slept"]
+        failed = subprocess.CompletedProcess((), 1, "no connection", "")
+        monkeypatch.setattr(machine, "flwr", lambda *arguments: failed)
+        with pytest.raises(module.DeploymentError, match="lists no nodes: no connection"):
+            machine.forget_nodes()
+    finally:
+        monkeypatch.undo()
+        machine.stop()
 
 
 def test_a_folder_is_its_owners_and_serves_one_deployment(tmp_path):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import queue
 import shutil
@@ -128,6 +129,8 @@ class Deployment:
         """Starts the SuperLink, registers the nodes' keys, and starts the SuperNodes."""
         self.start_server()
         self.register()
+        if self.keep:
+            self.forget_nodes()
         for index in range(self.nodes):
             self.start_node(index)
 
@@ -155,6 +158,27 @@ class Deployment:
             known = self.keep and "already in use" in done.stdout + done.stderr
             if done.returncode and not known:
                 raise DeploymentError(f"a node's key was not accepted: {_last_line(done)}")
+
+    def forget_nodes(self, wait: float = 90.0) -> None:
+        """Waits until the SuperLink has noticed that the nodes of an earlier deployment are gone.
+
+        Until then it sends their rounds into the void and refuses those that we start.
+        """
+        deadline = time.monotonic() + wait
+        told = False
+        while time.monotonic() < deadline and self._held_online():
+            if not told:
+                self.tell("waiting until the SuperLink notices that the earlier nodes are gone")
+                told = True
+            time.sleep(2.0)
+
+    def _held_online(self) -> bool:
+        done = self.flwr("supernode", "list", "here", "--format", "json")
+        try:
+            nodes = json.loads(done.stdout)["nodes"]
+        except (ValueError, KeyError, TypeError):
+            raise DeploymentError(f"the SuperLink lists no nodes: {_last_line(done)}") from None
+        return any(node.get("status") == "online" for node in nodes)
 
     def start_node(self, index: int) -> None:
         """Starts one SuperNode, with what is pinned on it in a file of its own."""
