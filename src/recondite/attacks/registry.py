@@ -10,9 +10,9 @@ import difflib
 import warnings
 from collections.abc import Collection
 from functools import lru_cache
-from importlib.metadata import entry_points
 from typing import Any
 
+from recondite._plugins import entry_points
 from recondite.attacks.audit import CanaryAudit
 from recondite.attacks.base import THREATENED, Attack, asked_fields
 from recondite.attacks.gradient.analytic import Analytic

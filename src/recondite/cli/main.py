@@ -13,12 +13,12 @@ import re
 import sys
 import traceback
 from collections.abc import Callable
-from importlib.metadata import entry_points
 from typing import Annotated, Any
 
 import typer
 
 from recondite._interrupts import interrupted
+from recondite._plugins import entry_points
 from recondite._version import __version__
 from recondite.cli import (
     account,

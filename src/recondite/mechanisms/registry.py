@@ -9,9 +9,9 @@ every command for free. One that promises nothing says so itself
 from __future__ import annotations
 
 import warnings
-from importlib.metadata import entry_points
 from typing import Any
 
+from recondite._plugins import entry_points
 from recondite.mechanisms.base import Mechanism
 from recondite.mechanisms.directional import Directional
 from recondite.mechanisms.gaussian import Gaussian

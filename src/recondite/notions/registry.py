@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import warnings
 from functools import lru_cache
-from importlib.metadata import entry_points
 
+from recondite._plugins import entry_points
 from recondite.notions.base import Figure, Notion
 from recondite.notions.epsilon import PureEpsilon, RenyiEpsilon, TightEpsilon
 from recondite.notions.leakage import (

@@ -14,10 +14,10 @@ import os
 import warnings
 from abc import ABC, abstractmethod
 from functools import lru_cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
+from recondite._plugins import entry_points
 from recondite.records.catalogue import SOURCES, names
 from recondite.records.image_files import SUFFIXES
 from recondite.records.user_code import is_dotted
