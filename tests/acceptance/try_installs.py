@@ -61,7 +61,7 @@ rc.models.weights.save_weights(torch.nn.Linear(2, 2), "weights.safetensors")
 DATA = """
 import recondite as rc
 for name, count in (("digits", 1437), ("mnist-5k", 4000)):
-    assert len(rc.data.load(name, "train")) == count
+    assert len(rc.records.load(name, "train")) == count
 """
 EVENTS = """
 import dp_accounting as dp
