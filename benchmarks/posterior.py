@@ -1,7 +1,8 @@
 r"""Posterior attackers against defences: what a public prior adds to one release of one record.
 
 Each defence is attacked by naive gradient matching and by every posterior attacker that applies,
-on the gradients of an untrained network; beside each score stands the blind guess's.
+on the gradients of an untrained network; beside each score stands the blind guess's. "picked" is
+how often the record itself is the likeliest of n candidates, drawn with it from the test set.
 
     python -m benchmarks.posterior --out results/posterior-digits.json
     python -m benchmarks.posterior --data lfw --model lenet --device cuda --data-dir DIR \
@@ -31,6 +32,8 @@ from torch import Tensor
 from benchmarks.provenance import provenance
 from recondite.attacks import registry
 from recondite.attacks.base import Asked
+from recondite.attacks.identification import identified
+from recondite.attacks.posterior.releases import log_likelihoods, released
 from recondite.attacks.victim import Defended, RecordSets, Victim
 from recondite.channels import NaturalChannel
 from recondite.mechanisms import Directional, Gaussian, Mechanism, NoNoise, VonMisesFisher
@@ -67,6 +70,35 @@ def attackers(defence: str, quick: bool) -> Iterator[tuple[str, str, dict[str, A
     if defence in ("gaussian-0.1", "gaussian-0.5", "vmf-500"):
         for name in ("importance-weights", "gauss-newton"):
             yield f"{name}, label told, 20 releases", name, {"releases": 20}, True
+
+
+def picked(victim: Victim, releases: int) -> dict[str, Any]:
+    """How often the defence's likelihood picks the record out of n, of so many releases of it."""
+    chosen, pool = victim.records.test, victim.records.public
+    assert isinstance(chosen, ImageSet)
+    assert isinstance(pool, ImageSet)
+    channel = victim.defence.channel
+    if channel is not None:  # the copies themselves are the best that can be had of them
+        copies = victim.defence.seen(chosen.images[:, None]).flatten(1).cpu().double().numpy()
+        rows = [x.images.flatten(1).cpu().double().numpy() for x in (chosen, pool)]
+        seen, own, others = (channel.noise.whitened(x) for x in (copies, *rows))
+        apart = [((seen - own) ** 2).sum(1)[:, None], np.stack([((others - x) ** 2).sum(1)
+                                                                for x in seen])]  # fmt: skip
+        scores = -0.5 * np.concatenate(apart, 1)
+    else:
+        site, _ = released(victim, victim.target(), chosen.images, chosen.labels, releases)
+        count = len(chosen)
+        wanted = torch.ones(count, count + len(pool), dtype=torch.bool)
+        wanted[:, :count] = torch.eye(count, dtype=torch.bool)
+        likely = log_likelihoods(
+            [site],
+            torch.cat([chosen.images, pool.images]),
+            torch.cat([chosen.labels, pool.labels]),
+            wanted.to(chosen.images.device),
+        ).cpu()
+        own = likely[:, :count].diagonal()[:, None]
+        scores = torch.cat([own, likely[:, count:]], 1).numpy()
+    return {str(n): identified([scores], n).to_dict() for n in (10, 100, 1000)}
 
 
 def victim_of(defence: str, seed: int, sets: tuple[ImageSet, ImageSet], given: Any) -> Victim:
@@ -110,7 +142,8 @@ def attack(victim: Victim, name: str, options: dict[str, Any], told: bool) -> di
     row = registry.build(name, **options).evaluate(replace(victim, asked=asked)).to_dict()
     found = row["reconstruction"]
     kept = ("mse", "ssim", "mse_mean", "ssim_mean", "ssim_worst", "blind", "gain",
-            "beats_guessing", "labels_right", "expected_mse", "effective_samples")  # fmt: skip
+            "beats_guessing", "labels_right", "expected_mse", "effective_samples",
+            "kept_of_posterior")  # fmt: skip
     return {
         **{key: found[key] for key in kept if found.get(key) is not None},
         "floors": row["floors"],
@@ -123,7 +156,7 @@ def attack(victim: Victim, name: str, options: dict[str, Any], told: bool) -> di
 def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
     """Means over seeds."""
     keys = ("mse_mean", "ssim_mean", "seconds", "processor_seconds", "expected_mse",
-            "effective_samples")  # fmt: skip
+            "effective_samples", "kept_of_posterior")  # fmt: skip
     means = {k: float(np.mean([r[k] for r in runs])) for k in keys if k in runs[0]}
     return {
         **means,
@@ -136,6 +169,12 @@ def summary(runs: list[dict[str, Any]]) -> dict[str, Any]:
         "floors": runs[0]["floors"],
         "notes": runs[0]["notes"],
     }
+
+
+def summarised_over(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """The rate over seeds: each has its own network, victims and noise; ends are means of ends."""
+    mean = {key: float(np.mean([run[key] for run in runs])) for key in ("rate", "low", "high")}
+    return {**mean, "games": sum(run["games"] for run in runs), "blind": runs[0]["blind"]}
 
 
 def main() -> None:
@@ -169,13 +208,21 @@ def main() -> None:
     body: dict[str, Any] = {"defences": {}}
     for defence in given.only:
         found: dict[str, list[dict[str, Any]]] = {}
+        games: dict[str, list[dict[str, Any]]] = {}
         for seed in range(given.seeds):
             victim = victim_of(defence, seed, (train, test), given)
             for label, name, options, told in attackers(defence, given.quick):
                 if given.told and not told:
                     continue
                 found.setdefault(label, []).append(attack(victim, name, options, told))
+            for releases in (1, 20) if defence not in _CHANNELS else (1,):
+                words = "picked" if releases == 1 else f"picked, {releases} releases"
+                games.setdefault(words, []).append(picked(victim, releases))
         body["defences"][defence] = {label: summary(runs) for label, runs in found.items()}
+        body.setdefault("picked", {})[defence] = {
+            words: {n: summarised_over([run[n] for run in runs]) for n in ("10", "100", "1000")}
+            for words, runs in games.items()
+        }
         for label, one in body["defences"][defence].items():
             scores = (
                 f"SSIM {one['ssim_mean']:.3f} (blind {one['blind_ssim_mean']:.3f})  "

@@ -15,6 +15,7 @@ from recondite.attacks.base import Asked
 from recondite.attacks.posterior.floors import best_packing
 from recondite.attacks.posterior.gradients import BoundedGradient
 from recondite.attacks.posterior.importance import weigh
+from recondite.attacks.posterior.rehearsal import Trial, judged
 from recondite.attacks.posterior.releases import released
 from recondite.attacks.posterior.strongest import exposure
 from recondite.attacks.scoring import blind_beside, public_of, scored
@@ -388,3 +389,60 @@ def test_no_guess_beats_the_bound(defence):
     assert success > 0.5
     # Wrong by much, it would say nothing.
     assert bound < success + 0.2 + slack
+
+
+def lone_records(digits, count):
+    """Records of which none is like another: the weights collapse on one that is no nearer."""
+    generator = torch.Generator().manual_seed(0)
+    images = (0.5 + 0.12 * torch.randn(count, *SHAPE, generator=generator)).clamp(0, 1)
+    alike = digits.subset(torch.arange(count) % len(digits))
+    return alike.replaced(images, torch.arange(count) % 3)
+
+
+@pytest.mark.parametrize("mechanism", [NoNoise(), Gaussian(0.1), VonMisesFisher(300.0)])
+@pytest.mark.parametrize("hard", [True, False])
+def test_a_rehearsal_keeps_the_answer_from_falling_below_a_blind_guess(digits, mechanism, hard):
+    """Over many victims: the interval of the gain never lies below nought, by more than noise."""
+    victim = victim_of(digits, mechanism, images=48)
+    if hard:
+        records = lone_records(digits, 500)
+        sets = RecordSets(training=records.subset(range(400, 500)), test=records.subset(range(400)))
+        victim = replace(victim, records=sets)
+    for name, options in (("importance-weights", {}), ("gauss-newton", {"steps": 2, "rank": 15})):
+        row = row_of(name, victim, **options)
+        found = row["reconstruction"]
+        assert found["gain"]["mse"]["high"] >= -0.01
+        assert found["gain"]["mse"]["value"] > -0.04
+        assert 0 <= found["kept_of_posterior"] <= 1
+        said = any("rehearsed" in note for note in row["notes"])
+        assert said == (found["kept_of_posterior"] < 1)
+
+
+def test_a_rehearsal_looks_at_no_victim_and_is_left_out_where_little_is_public(digits):
+    victim = victim_of(digits, NoNoise(), images=4)
+    chosen, public = digits.subset(range(4)), lone_records(digits, 200)
+    site, _ = released(victim, victim.model, chosen.images, chosen.labels, 2)
+    trial = Trial.of([site], public, told=True)
+    assert len(trial.known) == 16
+    assert len(trial.rest) == 184
+    assert trial.sites[0].seen.shape == (20, 2, site.gradient.dim)
+    # Releases of the rehearsed records are made as the victims' are.
+    again = site.again(chosen.images, chosen.labels)
+    assert torch.allclose(again, site.seen, atol=1e-6)
+    assert Trial.of([site], public.subset(range(31)), told=True) is None
+    assert Trial.of([replace(site, again=None)], public, told=True) is None
+
+
+def test_a_rehearsal_draws_towards_the_guess_by_what_served_the_known(digits):
+    known, public = digits.subset(range(200, 216)), digits.subset(range(300, 500))
+    guess = torch.stack([public.images[public.labels == one].mean(0) for one in known.labels])
+    perfect = judged(known.images, known, public, told=True)
+    assert (perfect.share, perfect.gain) == (1.0, pytest.approx(1.0))
+    assert perfect.beats
+    assert perfect.notes == ()
+    wrong = judged(guess - (known.images - guess), known, public, told=True)
+    assert (wrong.share, wrong.gain) == (0.0, pytest.approx(-3.0))
+    far = judged(guess + 4.0 * (known.images - guess), known, public, told=True)
+    assert far.share == pytest.approx(0.25)  # a quarter of the way is a copy
+    assert not far.beats
+    assert "rehearsed on 16" in far.notes[0]

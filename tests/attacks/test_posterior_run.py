@@ -1,11 +1,14 @@
 """Posterior attackers of a whole training: its records, its releases, one replay for all."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import torch
 
 from recondite.attacks.base import Asked, Available
 from recondite.attacks.identification import IdentificationGame
+from recondite.attacks.posterior.importance import run_rehearsal
 from recondite.attacks.posterior.run import OverRun
 from recondite.attacks.registry import build
 from recondite.studies.cell import _train, run_cell
@@ -91,7 +94,9 @@ def test_noise_that_hides_everything_leaves_the_blind_guess():
 
 
 @pytest.mark.parametrize("side", ["secret", "known"])
-def test_weights_are_those_of_the_identification_game(side):
+def test_weights_are_those_of_the_identification_game(side, monkeypatch):
+    # The answer as it is, not drawn towards the blind guess.
+    monkeypatch.setattr("recondite.attacks.posterior.importance.run_rehearsal", lambda seen: None)
     trained = _train(task_of(gaussian(0.3), WEIGHTS), lambda *_: None)
     victim = trained.victim
     asked = Asked(images=3, threat="training", participation=side)
@@ -112,6 +117,22 @@ def test_weights_are_those_of_the_identification_game(side):
     pixels = seen.chosen.pixels(mean.float()).clamp(0, 1)
     mse = (pixels - seen.chosen.pixels()).square().flatten(1).mean(1)
     np.testing.assert_allclose(found.rebuilt.scores.values["mse"], mse, rtol=1e-2)
+
+
+def test_a_run_is_rehearsed_on_records_that_its_attacker_knows():
+    victim = _train(task_of(gaussian(30.0), WEIGHTS), lambda *_: None).victim
+    victim = replace(victim, asked=Asked(images=3, threat="training", participation="known"))
+    seen = OverRun.of(victim, "importance-weights")
+    others = seen.others(5)
+    assert len(others.played.places) == 5
+    assert not set(others.played.places) & set(seen.played.places)
+    assert others.played.places == tuple(seen.played.game.targets[3:8])
+    assert np.array_equal(others.scores, seen.played.game.known[3:8])
+    assert np.array_equal(others.played.taken_part, seen.played.game.taken_part[3:8])
+    assert others.chosen.images.shape[0] == 5
+    # Noise that hides everything: what is left of the posterior is little.
+    assert not run_rehearsal(seen).beats
+    assert seen.played.after(5, least=10**6) is None
 
 
 def test_the_strongest_of_a_training_knows_what_is_not_hidden():

@@ -40,11 +40,13 @@ class Played:
       places: Of the records in the training set.
       game: After the last step; it may have been played for more records than these.
       transcript: Of the run.
+      first: Which of the game's targets is the first of these.
     """
 
     places: tuple[int, ...]
     game: IdentificationGame
     transcript: Transcript
+    first: int = 0
 
     @property
     def hidden(self) -> bool:
@@ -54,7 +56,22 @@ class Played:
     def scores(self, side: Literal["secret", "known"]) -> Array:
         """Log-likelihood ratios: of each record itself, then of every candidate."""
         whole = self.game.known if side == "known" else self._secret
-        return whole[: len(self.places)]
+        return whole[self._mine]
+
+    @property
+    def taken_part(self) -> npt.NDArray[np.int64]:
+        """How often each record took part."""
+        return self.game.taken_part[self._mine]
+
+    def after(self, most: int, least: int = 4) -> Played | None:
+        """The games of the next records; None where fewer than ``least`` were played."""
+        first = self.first + len(self.places)
+        places = tuple(self.game.targets[first : first + most])
+        return None if len(places) < least else Played(places, self.game, self.transcript, first)
+
+    @property
+    def _mine(self) -> slice:
+        return slice(self.first, self.first + len(self.places))
 
     @cached_property
     def _secret(self) -> Array:
@@ -65,7 +82,7 @@ class Played:
         mechanism, schedule = self.transcript.mechanism, self.transcript.schedule
         if side == "secret" and self.hidden:
             return of_run(mechanism, schedule)
-        return told_when(mechanism, schedule, self.game.taken_part[: len(self.places)])
+        return told_when(mechanism, schedule, self.taken_part)
 
 
 _Kept = tuple[Records, int, int, IdentificationGame]

@@ -14,8 +14,15 @@ from recondite import _validate
 from recondite.attacks.base import Asked, Available, Threat
 from recondite.attacks.posterior.base import Estimate, PosteriorAttack
 from recondite.attacks.posterior.floors import van_trees_floor
-from recondite.attacks.posterior.importance import ImportanceWeights, run_weights, weigh
+from recondite.attacks.posterior.importance import (
+    ImportanceWeights,
+    mean_of,
+    run_rehearsal,
+    run_weights,
+    weighed,
+)
 from recondite.attacks.posterior.prior import Posterior, PublicPrior
+from recondite.attacks.posterior.rehearsal import drawn, judged
 from recondite.attacks.posterior.releases import Site
 from recondite.attacks.posterior.run import OverRun
 from recondite.mechanisms import Mechanism, UndefinedNotionError
@@ -25,8 +32,9 @@ if TYPE_CHECKING:
     from recondite.attacks.victim import Victim
     from recondite.records import ImageSet
 
-__all__ = ["GaussNewton"]
+__all__ = ["REHEARSED", "GaussNewton"]
 
+REHEARSED = 8  # records rehearsed on where importance weights did not beat a blind guess
 _HALVINGS = 6  # of a step that goes downhill
 _LABELS = 3  # classes worth linearising at where the label is unknown
 
@@ -39,7 +47,10 @@ class GaussNewton(PosteriorAttack):
     at the point reached, which makes the releases linear with normal noise, and moves to the
     posterior's mean: Newton's step with Gauss's Hessian where the prior is one Gaussian.
     ``expected_mse`` is the error that its covariance (Laplace's) predicts, in pixels in [0, 1];
-    where it is far below the error found, the prior or the linearisation is wrong.
+    where it is far below the error found, the prior or the linearisation is wrong. Where importance
+    weights did not beat a blind guess at records that the attacker knows, and neither does a
+    rehearsal of this attack, the answer is drawn towards that guess
+    (:mod:`recondite.attacks.posterior.rehearsal`).
 
     With threat ``training`` the victims are training records, and the releases those of all steps
     that a victim took part in, by an attacker who knows everybody else and these steps
@@ -76,11 +87,26 @@ class GaussNewton(PosteriorAttack):
         """Victim by victim."""
         for site in sites:
             self._check(site.law.mechanism)
-        weights = weigh(sites, public, labels)
+        weights, trial, tried = weighed(sites, public, labels)
         noisy = all(site.noisy for site in sites)
-        return self._believed(
+        rehearsal, victims = None, len(weights)
+        if trial is not None and tried is not None:
+            rehearsal = trial.judged(mean_of(tried, public))
+            if not rehearsal.beats:  # the prior may not fit: is this attack's answer any better?
+                few, known = tried[:REHEARSED], trial.known.subset(range(REHEARSED))
+                mine = self._believed(
+                    lambda number: (trial.sites, victims + number),
+                    _without(few, trial.aside),
+                    trial.rest,
+                    known.labels if trial.told else None,
+                    lambda stage, done: None,
+                    noisy=False,
+                )
+                rehearsal = trial.judged(mine.images)
+        found = self._believed(
             lambda number: (sites, number), weights, public, labels, progress, noisy=noisy
         )
+        return drawn(found, rehearsal, public, labels)
 
     def misfits(self, asked: Asked, there: Available) -> Iterator[tuple[str, str]]:
         """A run is linearised where it is known in which steps a record took part."""
@@ -100,16 +126,28 @@ class GaussNewton(PosteriorAttack):
         if seen.played.game.estimated:
             raise ValueError(f"{self.name} has no density of a batch: choose importance-weights")
         self._check(seen.played.transcript.mechanism)
-        weights = run_weights(seen)
-        return seen.outcome(
-            self._believed(
-                lambda number: (seen.sites(number), 0),
-                weights,
-                seen.public,
-                seen.labels,
-                victim.progress,
-                noisy=bool(victim.defence.mechanism.parameter),
-            )
+        rehearsal = run_rehearsal(seen)
+        if rehearsal is not None and not rehearsal.beats:
+            others = seen.others(REHEARSED)
+            assert others is not None
+            mine = self._over(others, lambda stage, done: None, noisy=False)
+            told = seen.labels is not None
+            rehearsal = judged(mine.images, others.chosen, seen.public, told=told)
+        noisy = bool(victim.defence.mechanism.parameter)
+        found = self._over(seen, victim.progress, noisy=noisy)
+        return seen.outcome(drawn(found, rehearsal, seen.public, seen.labels))
+
+    def _over(
+        self, seen: OverRun, progress: Callable[[str, float], None], *, noisy: bool
+    ) -> Estimate:
+        """The records behind a whole run."""
+        return self._believed(
+            lambda number: (seen.sites(number), 0),
+            run_weights(seen),
+            seen.public,
+            seen.labels,
+            progress,
+            noisy=noisy,
         )
 
     def _check(self, mechanism: Mechanism) -> None:
@@ -200,6 +238,13 @@ class GaussNewton(PosteriorAttack):
             at, value = moved, reached
         made = replace(made, mean=at)
         return made, precision
+
+
+def _without(weights: Tensor, aside: Tensor) -> Tensor:
+    """Weights of the public records that are left where some were set aside."""
+    kept = torch.ones(weights.shape[1], dtype=torch.bool, device=weights.device)
+    kept[aside] = False
+    return weights[:, kept]
 
 
 def _objective(

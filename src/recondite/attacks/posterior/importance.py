@@ -11,6 +11,7 @@ from torch import Tensor
 
 from recondite.attacks.base import Asked, Available, Threat
 from recondite.attacks.posterior.base import Estimate, PosteriorAttack
+from recondite.attacks.posterior.rehearsal import MOST, Rehearsal, Trial, drawn, judged
 from recondite.attacks.posterior.releases import Site, log_likelihoods
 from recondite.attacks.posterior.run import OverRun
 
@@ -19,7 +20,16 @@ if TYPE_CHECKING:
     from recondite.attacks.victim import Victim
     from recondite.records import ImageSet
 
-__all__ = ["ImportanceWeights", "believed", "candidates", "run_weights", "weigh"]
+__all__ = [
+    "ImportanceWeights",
+    "believed",
+    "candidates",
+    "mean_of",
+    "run_rehearsal",
+    "run_weights",
+    "weigh",
+    "weighed",
+]
 
 
 @dataclass(frozen=True)
@@ -28,7 +38,9 @@ class ImportanceWeights(PosteriorAttack):
 
     Exact for that prior, whatever the network and the defence; as coarse as the public records are
     few. ``effective_samples`` is 1/Σw², a mean over victims: near 1 the answer is one public
-    record, and a finer prior (gauss-newton) knows more.
+    record, and a finer prior (gauss-newton) knows more. Where a rehearsal on known records
+    (:mod:`recondite.attacks.posterior.rehearsal`) does not beat the blind guess, the answer is
+    drawn towards that guess: ``kept_of_posterior`` says how far it went.
 
     With threat ``training`` the victims are training records, and the release is the whole run: the
     likelihood of a public record in a victim's place is the identification game's
@@ -54,9 +66,11 @@ class ImportanceWeights(PosteriorAttack):
         labels: Tensor | None,
         progress: Callable[[str, float], None],
     ) -> Estimate:
-        """One pass over the public records."""
+        """One pass over the public records, the rehearsal in it."""
         del progress
-        return believed(weigh(sites, public, labels), public, labels)
+        weights, trial, tried = weighed(sites, public, labels)
+        rehearsal = None if trial is None or tried is None else trial.judged(mean_of(tried, public))
+        return drawn(believed(weights, public, labels), rehearsal, public, labels)
 
     def misfits(self, asked: Asked, there: Available) -> Iterator[tuple[str, str]]:
         """A run has its own batches, and its victims are training records."""
@@ -75,12 +89,18 @@ class ImportanceWeights(PosteriorAttack):
         if not self.replays(victim.asked):
             return super()._evaluate(victim)
         seen = OverRun.of(victim, self.name)
-        return seen.outcome(believed(run_weights(seen), seen.public, seen.labels))
+        found = believed(run_weights(seen), seen.public, seen.labels)
+        return seen.outcome(drawn(found, run_rehearsal(seen), seen.public, seen.labels))
+
+
+def mean_of(weights: Tensor, public: ImageSet) -> Tensor:
+    """The mean of public images by their weights, (victims, public)."""
+    return torch.einsum("vn,n...->v...", weights, public.images.double())
 
 
 def believed(weights: Tensor, public: ImageSet, labels: Tensor | None) -> Estimate:
     """The mean of public records by their weights, (victims, public)."""
-    images = torch.einsum("vn,n...->v...", weights, public.images.double())
+    images = mean_of(weights, public)
     classes = torch.zeros(
         len(weights), len(public.classes), dtype=weights.dtype, device=weights.device
     )
@@ -111,6 +131,36 @@ def weigh(sites: Sequence[Site], public: ImageSet, labels: Tensor | None) -> Ten
     wanted = candidates(sites[0].seen.shape[0], public, labels)
     likely = log_likelihoods(sites, public.images, public.labels, wanted)
     return torch.softmax(likely, 1)
+
+
+def weighed(
+    sites: Sequence[Site], public: ImageSet, labels: Tensor | None
+) -> tuple[Tensor, Trial | None, Tensor | None]:
+    """:func:`weigh`, and the weights at releases of records that the attacker set aside.
+
+    These count among the public records of the victims, and not of each other.
+    """
+    trial = Trial.of(sites, public, told=labels is not None)
+    if trial is None:
+        return weigh(sites, public, labels), None, None
+    victims = sites[0].seen.shape[0]
+    theirs = candidates(len(trial.known), public, trial.known.labels if trial.told else None)
+    theirs[:, trial.aside] = False
+    theirs |= ~theirs.any(1, keepdim=True)  # no other of its class: all others
+    theirs[:, trial.aside] = False
+    wanted = torch.cat([candidates(victims, public, labels), theirs])
+    likely = log_likelihoods(trial.sites, public.images, public.labels, wanted)
+    weights = torch.softmax(likely, 1)
+    return weights[:victims], trial, weights[victims:]
+
+
+def run_rehearsal(seen: OverRun) -> Rehearsal | None:
+    """How the posterior behind a whole run did at other training records, which are known."""
+    others = seen.others(MOST)
+    if others is None:
+        return None
+    told = seen.labels is not None
+    return judged(mean_of(run_weights(others), seen.public), others.chosen, seen.public, told=told)
 
 
 def run_weights(seen: OverRun) -> Tensor:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from torch.func import jvp, vmap
 
 from recondite.attacks.posterior.gradients import BoundedGradient
 from recondite.attacks.posterior.prior import PublicPrior
-from recondite.gradients.leaked import configured_for
+from recondite.gradients.leaked import configured_for, leaked_gradients
 from recondite.mechanisms import Gaussian, Observed
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["STAND_IN", "Site", "log_likelihoods", "released", "site_of"]
 
 STAND_IN = 1e-3  # noise multiplier that stands in for none
+_REHEARSED = 0  # seed of releases that an attacker makes for himself
 _TANGENTS = 50  # directions differentiated at once
 _CELLS = 1 << 23  # gradients by candidates held at once where inner products do not do
 
@@ -36,6 +37,8 @@ class Site:
       rest: (victims, dim), the known sum of the others in each batch, in units; None where a
         record is alone.
       noisy: Whether the defence adds noise; where not, ``law`` has a little that stands in for it.
+      again: Makes as many releases, in the same units, of other records alone from their images
+        and labels, for an attacker who rehearses; None where that is not known.
     """
 
     gradient: BoundedGradient
@@ -43,6 +46,7 @@ class Site:
     seen: Tensor
     rest: Tensor | None = None
     noisy: bool = True
+    again: Callable[[Tensor, Tensor], Tensor] | None = None
 
     def centre(self, gradients: Tensor, victim: int) -> Tensor:
         """What the mechanism gets, in its units, from bounded gradients (…, dim) of a record."""
@@ -182,6 +186,23 @@ def site_of(model: nn.Module, defence: Defended, gradients: Tensor) -> tuple[Sit
         max_grad_norm=defence.max_grad_norm,
     )
     seen = law.units.observed(gradients, law.mechanism)
+
+    def again(images: Tensor, labels: Tensor) -> Tensor:
+        count = gradients.shape[1]
+        batches = images.repeat_interleave(count, 0)[:, None]
+        leak = leaked_gradients(
+            model,
+            defence.seen(batches),
+            labels.repeat_interleave(count)[:, None],
+            defence.mechanism,
+            clipping=defence.clipping,
+            max_grad_norm=defence.max_grad_norm,
+            seed=_REHEARSED,
+        )
+        flat = torch.cat([part.flatten(1) for part in leak.values()], 1)
+        made: Tensor = law.units.observed(flat, law.mechanism)
+        return made.reshape(len(images), count, -1)
+
     gradient = BoundedGradient(model, defence.clipping, defence.max_grad_norm)
     stands_in = f"no noise on gradients: a normal law of noise multiplier {STAND_IN:g} stands in"
-    return Site(gradient, law, seen, noisy=noisy), () if noisy else (stands_in,)
+    return Site(gradient, law, seen, noisy=noisy, again=again), () if noisy else (stands_in,)

@@ -60,6 +60,20 @@ class OverRun:
         played = replayed(victim, public, victim.asked.images, name)
         return cls(victim, training.subset(torch.tensor(played.places)), public, played)
 
+    def others(self, most: int) -> OverRun | None:
+        """As if other training records were attacked, whom this attacker knows.
+
+        The next of those whose games were played; None where too few were.
+        """
+        from recondite.attacks.scoring import as_images
+
+        played = self.played.after(most)
+        if played is None:
+            return None
+        training = as_images(self.victim.records.training)
+        chosen = training.subset(torch.tensor(played.places))
+        return OverRun(self.victim, chosen, self.public, played)
+
     @property
     def labels(self) -> Tensor | None:
         """The victims' classes where they are told."""
@@ -108,7 +122,7 @@ class OverRun:
                 batch_size=None if recipe is None else recipe.batch_size,
                 victim="trained",
                 figures={
-                    "releases": float(np.mean(self.played.game.taken_part[: len(chosen)])),
+                    "releases": float(np.mean(self.played.taken_part)),
                     **found.figures,
                 },
                 blind=scoring.blind_beside(scores, chosen, self.public, told=told),
