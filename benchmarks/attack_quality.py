@@ -26,7 +26,7 @@ from torch.nn.functional import cross_entropy
 from benchmarks.provenance import provenance
 from recondite import models
 from recondite.attacks import DLG, InvertingGradients
-from recondite.attacks.gradient.base import GradientAttack, Progress
+from recondite.attacks.gradient.base import AttackProgress, GradientAttack
 from recondite.gradients.leaked import leaked_gradients
 from recondite.mechanisms import Gaussian, Mechanism, NoNoise, VonMisesFisher
 from recondite.metrics import score
@@ -38,7 +38,7 @@ _RESULTS = Path(__file__).resolve().parent.parent / "results"
 _GOOD = 1e-3
 
 
-def _told(progress: Progress) -> None:
+def _told(progress: AttackProgress) -> None:
     if progress.step % 100 == 0:
         print(f"  {progress.step}/{progress.steps} loss {progress.loss:.3g}", flush=True)
 

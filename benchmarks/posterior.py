@@ -31,7 +31,7 @@ from torch import Tensor
 
 from benchmarks.provenance import provenance
 from recondite.attacks import registry
-from recondite.attacks.base import Asked
+from recondite.attacks.base import AttackRequest
 from recondite.attacks.identification import identified
 from recondite.attacks.posterior.releases import log_likelihoods, released
 from recondite.attacks.victim import Defended, RecordSets, Victim
@@ -137,7 +137,7 @@ def victim_of(defence: str, seed: int, sets: tuple[ImageSet, ImageSet], given: A
 
 def attack(victim: Victim, name: str, options: dict[str, Any], told: bool) -> dict[str, Any]:
     """One attack's part of a row, with the time it took."""
-    asked = Asked(images=len(victim.records.test), labels=told)
+    asked = AttackRequest(images=len(victim.records.test), labels=told)
     began, worked = time.perf_counter(), time.process_time()
     row = registry.build(name, **options).evaluate(replace(victim, asked=asked)).to_dict()
     found = row["reconstruction"]

@@ -27,7 +27,7 @@ from torch import nn
 
 from benchmarks.ethics_data import TARGETS, table
 from benchmarks.provenance import provenance
-from recondite.attacks.base import Asked
+from recondite.attacks.base import AttackRequest
 from recondite.attacks.gradient.spear import Spear
 from recondite.attacks.tabular import TabularInversion
 from recondite.attacks.victim import RecordSets, Victim
@@ -56,7 +56,7 @@ def victim_of(records: Records, images: int, batch_size: int, seed: int) -> Vict
         initial=model,
         fresh=model,
         records=RecordSets(training=training, test=test),
-        asked=Asked(images=images, batch_size=batch_size),
+        asked=AttackRequest(images=images, batch_size=batch_size),
         seed=seed,
     )
 

@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from recondite.attacks.gradient.base import Progress
+from recondite.attacks.gradient.base import AttackProgress
 from recondite.attacks.gradient.inverting import InvertingGradients
 from recondite.attacks.inversion import ModelInversion
 from recondite.attacks.membership import WhiteBox
@@ -25,7 +25,7 @@ from recondite_papers.jobs.channel_training import (
     right_share,
     train_all,
 )
-from recondite_papers.jobs.channels import ChannelInputs, Fitter, Setting
+from recondite_papers.jobs.channels import ChannelInputs, ChannelSetting, Fitter
 from recondite_papers.jobs.data import Split
 from recondite_papers.jobs.sink import Context
 from recondite_papers.stacked import Stack
@@ -58,7 +58,7 @@ def trained(data):
 def test_training_side_by_side_is_the_ordinary_loop(data):
     nets = [build("lenet", data.shape, 10, seed=0) for _ in range(2)]
     alone = [build("lenet", data.shape, 10, seed=0) for _ in range(2)]
-    settings = [Setting(), Setting("natural", 30.0)]
+    settings = [ChannelSetting(), ChannelSetting("natural", 30.0)]
     noise = torch.Generator().manual_seed(7)
     spectrum = Spectrum.from_covariance(np.diag(np.linspace(1.0, 0.1, 1024)))
     inputs = ChannelInputs(data, Fitter(spectrum, data.shape), settings, noise)
@@ -143,7 +143,7 @@ def test_an_attack_plans_for_what_fits():
     def attack(method, time_limit, progress):
         calls.append(method.steps)
         for step in (0, 25, 50):
-            progress(Progress(step, method.steps, 0.0))
+            progress(AttackProgress(step, method.steps, 0.0))
         return SimpleNamespace(by_user=False)
 
     slow = channel_victims._afforded(attack, InvertingGradients(steps=4000), 1e-12)
@@ -155,7 +155,7 @@ def test_an_attack_plans_for_what_fits():
 
 
 def test_victims_are_attacked_in_groups_that_fit(data, monkeypatch):
-    settings = [Setting(), Setting("natural", 50.0), Setting("natural", 300.0)]
+    settings = [ChannelSetting(), ChannelSetting("natural", 50.0), ChannelSetting("natural", 300.0)]
     monkeypatch.setattr(channel_victims, "_settings", lambda context: settings)
     monkeypatch.setattr(channel_victims, "_BYTES", 4 * 62_006 * 2.0)
     monkeypatch.setattr(channel_victims, "records", lambda *_: data)

@@ -10,7 +10,7 @@ from recondite.attacks.gradient.inverting import InvertingGradients
 from recondite.cli.main import run
 from recondite.records import load
 from recondite.studies import runner
-from recondite.studies.source import Source
+from recondite.studies.source import SourceText
 from recondite.studies.study import Study, check_source
 from recondite_papers import study_files
 from recondite_papers.from_rows import results_of
@@ -57,7 +57,7 @@ def changed(name, **parts):
 def rows_of(name, study, folder, *, quick=False):
     """What the tables are given by a comparison of this study."""
     plain = study.model_dump(exclude_none=True, exclude_defaults=True)
-    checked, _ = check_source(Source(f"{name}.yaml", plain, {}))
+    checked, _ = check_source(SourceText(f"{name}.yaml", plain, {}))
     outcome = runner.compare(checked, folder)
     assert [row["reason"] for row in outcome.rows if row["status"] != "done"] == []
     (found,) = results_of([(name, study_files.read(name), folder, outcome.rows)]).values()

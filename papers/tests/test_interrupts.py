@@ -25,9 +25,9 @@ from recondite_papers.jobs.data import Split
 from recondite_papers.jobs.leaks import finished
 from recondite_papers.jobs.sink import Context
 from recondite_papers.registry import ITEMS
-from recondite_papers.stacked import Release
+from recondite_papers.stacked import StackRelease
 
-PLAIN = Release("none", clipping="none")
+PLAIN = StackRelease("none", clipping="none")
 
 
 @pytest.fixture(scope="module")
@@ -42,7 +42,7 @@ def data():
 @pytest.fixture
 def stopped(monkeypatch):
     """Ctrl-C at the third iteration of every attack by descent."""
-    whole, count = descent._Search.iterate, []
+    whole, count = descent._AdamSearch.iterate, []
 
     def iterate(self):
         count.append(1)
@@ -50,7 +50,7 @@ def stopped(monkeypatch):
             raise KeyboardInterrupt
         whole(self)
 
-    monkeypatch.setattr(descent._Search, "iterate", iterate)
+    monkeypatch.setattr(descent._AdamSearch, "iterate", iterate)
 
 
 def found(**changes):
@@ -71,7 +71,7 @@ def _compare(context, data):
 
 def _singles(context, data):
     model = build("mlp", data.shape, 10, seed=0)
-    cases, method = [single_images.Case({}, PLAIN)], InvertingGradients(steps=40)
+    cases, method = [single_images.ImageCase({}, PLAIN)], InvertingGradients(steps=40)
     single_images.attack_cases(model, data, cases, method, images=1, seconds=100)
 
 
@@ -119,7 +119,7 @@ def test_the_command_ends_with_130_and_goes_on(data, monkeypatch, tmp_path, caps
     monkeypatch.setattr("recondite_papers.command._here", lambda place: dict.fromkeys(names, True))
     item = ITEMS["compare/table-2"]
     names = item.data
-    whole, ends = descent._Search.iterate, [70]  # in the second block: the first has 60
+    whole, ends = descent._AdamSearch.iterate, [70]  # in the second block: the first has 60
 
     def iterate(self):
         ends[0] -= 1
@@ -127,7 +127,7 @@ def test_the_command_ends_with_130_and_goes_on(data, monkeypatch, tmp_path, caps
             raise KeyboardInterrupt
         whole(self)
 
-    monkeypatch.setattr(descent._Search, "iterate", iterate)
+    monkeypatch.setattr(descent._AdamSearch, "iterate", iterate)
     words = ["--quiet", "reproduce", item.name, "--quick", "--out", str(tmp_path)]
     file = tmp_path / "compare-iga-quick.json"
     assert run(words) == 130

@@ -11,7 +11,7 @@ from recondite.cli.main import run
 from recondite_papers.figures import series
 from recondite_papers.figures.draw import draw
 from recondite_papers.gpu import JOBS
-from recondite_papers.jobs.channels import Fitter, Setting, beta
+from recondite_papers.jobs.channels import ChannelSetting, Fitter, beta
 from recondite_papers.jobs.data import SCALES, split
 from recondite_papers.jobs.sink import Context
 from recondite_papers.printed import channel, compare, dirdp, dirdp_v1
@@ -226,7 +226,7 @@ def test_fitted_channels_are_the_librarys():
     spectrum = Spectrum.from_covariance(mix @ mix.T / 60 + 0.01 * np.eye(1024))
     fitter = Fitter(spectrum, (1, 32, 32))
     for kind, method in (("personalized", "exact"), ("personalized-paper", "paper")):
-        mine = fitter(Setting(kind, 30.0))
+        mine = fitter(ChannelSetting(kind, 30.0))
         theirs = PersonalizedChannel.from_spectrum(
             spectrum, 30.0, beta=beta((1, 32, 32)), method=method
         )

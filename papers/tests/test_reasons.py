@@ -16,7 +16,7 @@ from recondite_papers.jobs.compare_network import FIRST, mlp, network
 from recondite_papers.jobs.compare_signal import share
 from recondite_papers.jobs.dirdp_networks import CHOSEN, usual
 from recondite_papers.printed import compare
-from recondite_papers.stacked import Release, Stack
+from recondite_papers.stacked import Stack, StackRelease
 from recondite_papers.stacked.release import Releaser
 from recondite_papers.stacked.sampling import Sampler
 from recondite_papers.tables import accounting, reasons
@@ -97,15 +97,15 @@ def test_signal_over_noise_is_that_of_the_mechanism(kappa):
     drawn = VonMisesFisher(kappa, dim).release(np.tile(x, (400, 1)), np.random.default_rng(1))
     middle = drawn.mean(0)
     noise = np.sqrt(((drawn - middle) ** 2).sum(1).mean())
-    assert share(Release("vmf", kappa), 0.3, dim) == pytest.approx(middle[0] / noise, rel=0.05)
+    assert share(StackRelease("vmf", kappa), 0.3, dim) == pytest.approx(middle[0] / noise, rel=0.05)
 
 
 def test_signal_over_gaussian_noise_falls_with_the_gradient():
     dim, batch = 13_700, 128
-    one = share(Release("gaussian", 0.5), 0.2, dim)
+    one = share(StackRelease("gaussian", 0.5), 0.2, dim)
     assert one == pytest.approx(0.2 / (0.5 / batch * math.sqrt(dim)))
-    assert share(Release("gaussian", 0.5), 0.05, dim) == pytest.approx(one / 4)
-    assert share(Release("gaussian", 1.0), 0.2, dim) == pytest.approx(one / 2)
+    assert share(StackRelease("gaussian", 0.5), 0.05, dim) == pytest.approx(one / 4)
+    assert share(StackRelease("gaussian", 1.0), 0.2, dim) == pytest.approx(one / 2)
 
 
 def test_equal_signal_meets_where_errors_follow_it():
@@ -114,7 +114,7 @@ def test_equal_signal_meets_where_errors_follow_it():
     points = []
     for kind, values in (("gaussian", (0.2, 0.4, 0.8)), ("vmf", np.geomspace(50, 50_000, 60))):
         for value in values:
-            ratio = share(Release(kind, float(value)), length, dim)
+            ratio = share(StackRelease(kind, float(value)), length, dim)
             points.append({"defence": kind, "value": float(value), "mse": 4.0 - math.log(ratio)})
     found = equal_signal(points, length)
     assert len(found) == 3
@@ -248,11 +248,14 @@ def test_tables_of_reasons():
 def test_a_larger_clipping_norm_is_more_noise():
     """Where nothing is clipped, C multiplies the noise and leaves the signal as it is."""
     stack = Stack([build("mlp", (1, 8, 8), seed=0) for _ in range(2)])
-    releases = [Release("gaussian", 0.5, norm=100.0), Release("gaussian", 0.5, norm=200.0)]
+    releases = [
+        StackRelease("gaussian", 0.5, norm=100.0),
+        StackRelease("gaussian", 0.5, norm=200.0),
+    ]
     images = torch.rand(2, 4, 1, 8, 8, generator=torch.Generator().manual_seed(0))
     taps, _ = stack.taps(images[:1].expand(2, -1, -1, -1, -1), torch.zeros(2, 4).long(),
                          torch.ones(2, 4))  # fmt: skip
-    clear = Releaser(stack, [Release("clip", norm=100.0)] * 2, 4, 1, torch.Generator())
+    clear = Releaser(stack, [StackRelease("clip", norm=100.0)] * 2, 4, 1, torch.Generator())
     truth = clear(taps, torch.ones(2, 4))
     noisy = Releaser(stack, releases, 4, 1, torch.Generator().manual_seed(1))
     off = (noisy(taps, torch.ones(2, 4)) - truth).std(dim=1)

@@ -11,8 +11,8 @@ from recondite.mechanisms import NoNoise
 from recondite.models import build
 from recondite.numerics.bessel import bessel_ratio
 from recondite.training import PrivacyEngine
-from recondite_papers.jobs.dirdp_networks import Network
-from recondite_papers.stacked import Plan, Release, Stack, train
+from recondite_papers.jobs.dirdp_networks import PaperNetwork
+from recondite_papers.stacked import Plan, Stack, StackRelease, train
 from recondite_papers.stacked.blocks import Partition, block_shapes
 from recondite_papers.stacked.optim import Optimizer
 from recondite_papers.stacked.release import Releaser
@@ -39,7 +39,7 @@ def test_an_update_equals_the_engines(name, shape, clipping):
     """
     images, labels = records(shape)
     ours = Stack([build(name, shape, seed=3, **options(name)) for _ in range(2)])
-    release = [Release("clip", clipping=clipping, norm=0.05)] * 2
+    release = [StackRelease("clip", clipping=clipping, norm=0.05)] * 2
     plan = Plan(2, 12, sampling="shuffled", optimizer="sgd", rate=1.0, momentum=0.9)
     train(ours, images, labels, release, plan, seed=0)
 
@@ -73,7 +73,7 @@ def test_every_samples_gradient_is_autograds(name, shape):
 
 @pytest.mark.parametrize("activation", ["tanh", "sigmoid", "relu"])
 def test_gradients_of_every_reading_of_lenet(activation):
-    network = Network("lenet", activation, pooling="average")
+    network = PaperNetwork("lenet", activation, pooling="average")
     check_gradients([network.build((1, 28, 28), 10, seed) for seed in (0, 1)], (1, 28, 28))
 
 
@@ -121,7 +121,7 @@ def test_noise_on_averages_has_the_mechanisms_law():
     """Spread of Gaussian noise, mean cosine and norm of von Mises-Fisher noise."""
     shape, steps = (1, 16, 16), 60
     stack = Stack([build("mlp", shape, seed=0) for _ in range(3)])
-    releases = [Release("clip"), Release("gaussian", 2.0), Release("vmf", 3000.0)]
+    releases = [StackRelease("clip"), StackRelease("gaussian", 2.0), StackRelease("vmf", 3000.0)]
     draw = releaser(stack, releases, 4, steps)
     images, labels = records(shape, 4)
     taps, _ = stack.taps(images.expand(3, *images.shape), labels.expand(3, 4), torch.ones(3, 4))
@@ -197,7 +197,7 @@ def test_flipped_signs_are_the_elements_partition():
     record = torch.cat([g[0, 0].flatten() for g in stack.per_sample(taps)])
     clipped = record / max(1.0, float(record.norm()))
     for kappa, tolerance in ((50.0, 1e-5), (1.0, None)):
-        release = Release("directional", kappa, blocks="elements", weights="clipped")
+        release = StackRelease("directional", kappa, blocks="elements", weights="clipped")
         out = releaser(stack, [release], repeats, 1)(taps, torch.ones(1, repeats))[0]
         want = math.tanh(kappa) * clipped
         spread = float(clipped.norm()) / math.sqrt(repeats)
@@ -210,7 +210,7 @@ def test_memory_is_bounded_without_changing_the_sum(monkeypatch):
     images, labels = records((1, 8, 8), 6)
     stack = Stack([build("mlp", (1, 8, 8), seed=0)])
     taps, _ = stack.taps(images[None], labels[None], torch.ones(1, 6))
-    release = Release("directional", 1e9, blocks="rows", weights="clipped")
+    release = StackRelease("directional", 1e9, blocks="rows", weights="clipped")
     whole = releaser(stack, [release], 6, 1)(taps, torch.ones(1, 6))
     monkeypatch.setattr("recondite_papers.stacked.release._NUMBERS", 2 * stack.dim)
     parts = releaser(stack, [release], 6, 1)(taps, torch.ones(1, 6))
@@ -224,7 +224,13 @@ def test_runs_see_their_own_subset():
     subsets = torch.stack([torch.arange(40)[labels == k] for k in (2, 7)])
     plan = Plan(60, 4, "shuffled", "adam", 0.02)
     train(
-        stack, images, labels, [Release("none", clipping="none")] * 2, plan, seed=0, subsets=subsets
+        stack,
+        images,
+        labels,
+        [StackRelease("none", clipping="none")] * 2,
+        plan,
+        seed=0,
+        subsets=subsets,
     )
     logits = stack.forward(images.expand(2, *images.shape))[0]
     assert [set(row.tolist()) for row in logits.argmax(-1)] == [{2}, {7}]

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 from recondite.attacks import THREATS, CraftedWeights, Knowledge, registry
-from recondite.attacks.base import Asked
+from recondite.attacks.base import AttackRequest
 from recondite.attacks.gradient.crafted import Trap
 from recondite.attacks.gradient.held_out import aimed
 from recondite.attacks.victim import Defended, RecordSets, Victim
@@ -39,7 +39,7 @@ def victim(digits, defence=None, activation=nn.ReLU, images=8, seed=0):
             training=digits.subset(range(600)), test=digits.subset(range(600, 1400))
         ),
         defence=defence or Defended(),
-        asked=Asked(images=images, batch_size=BATCH),
+        asked=AttackRequest(images=images, batch_size=BATCH),
         seed=seed,
     )
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 
 from recondite.accounting import Composition, Poisson
-from recondite.attacks.base import Asked, Available
+from recondite.attacks.base import AttackRequest, Available
 from recondite.attacks.identification import Identify
 from recondite.attacks.identification.bounds import of_copies, of_run, told_when
 from recondite.attacks.registry import build
@@ -136,12 +136,12 @@ def test_bad_settings_are_refused(options, match):
 
 def test_what_a_study_lacks_is_said_before_it_trains():
     attack, there = Identify(candidates=50, games=30), Available("made up", 20, 40, (1, 4, 4))
-    assert {key for key, _ in attack.misfits(Asked(), there)} == {"candidates", "games"}
-    assert attack.trains(Asked(threat="training"))
-    assert attack.replays(Asked(threat="training"))
-    assert not attack.trains(Asked())
+    assert {key for key, _ in attack.misfits(AttackRequest(), there)} == {"candidates", "games"}
+    assert attack.trains(AttackRequest(threat="training"))
+    assert attack.replays(AttackRequest(threat="training"))
+    assert not attack.trains(AttackRequest())
     with pytest.raises(ValueError, match="says nothing of threat model"):
-        attack.check_threat(Asked(threat="model"))
+        attack.check_threat(AttackRequest(threat="model"))
 
 
 def test_a_transcript_that_memory_does_not_hold_fails_its_row_alone(monkeypatch):

@@ -5,7 +5,7 @@ import dataclasses
 import pytest
 
 from recondite.attacks import THREATS, Knowledge, ThreatModel, registry
-from recondite.attacks.base import Asked
+from recondite.attacks.base import AttackRequest
 from recondite.attacks.gradient.base import GradientAttack
 from recondite.attacks.knowledge import threat
 
@@ -66,11 +66,15 @@ def test_names_and_settings_are_checked():
 
 def test_a_threat_is_what_is_released_and_an_attack_says_which_it_answers():
     attack = registry.build("inverting-gradients")
-    assert attack.exposed(Asked()) == attack.exposed(Asked(threat="update")) == "update"
-    attack.check_threat(Asked(threat="server"))
+    assert (
+        attack.exposed(AttackRequest())
+        == attack.exposed(AttackRequest(threat="update"))
+        == "update"
+    )
+    attack.check_threat(AttackRequest(threat="server"))
     for word, message in (
         ("model", "says nothing of threat model: choose threat update"),
         ("banana", "threat must be update, training or model, got 'banana'"),
     ):
         with pytest.raises(ValueError, match=message):
-            attack.check_threat(Asked(threat=word))
+            attack.check_threat(AttackRequest(threat=word))

@@ -11,11 +11,11 @@ from torch.nn import functional
 import recondite as rc
 from recondite import models
 from recondite.attacks import GaussNewton, ImportanceWeights, PublicPrior, registry
-from recondite.attacks.base import Asked
+from recondite.attacks.base import AttackRequest
 from recondite.attacks.posterior.floors import best_packing
 from recondite.attacks.posterior.gradients import BoundedGradient
 from recondite.attacks.posterior.importance import weigh
-from recondite.attacks.posterior.rehearsal import Trial, judged
+from recondite.attacks.posterior.rehearsal import RehearsalTrial, judged
 from recondite.attacks.posterior.releases import released
 from recondite.attacks.posterior.strongest import exposure
 from recondite.attacks.scoring import blind_beside, public_of, scored
@@ -53,7 +53,7 @@ def victim_of(digits, mechanism=None, images=8, **options):
             training=digits.subset(range(1000, 1300)), test=digits.subset(range(600))
         ),
         defence=defence,
-        asked=Asked(images=images),
+        asked=AttackRequest(images=images),
     )
 
 
@@ -208,7 +208,7 @@ def test_more_releases_tell_more(digits):
 
 def test_labels_are_found_where_they_are_not_told(digits):
     victim = victim_of(digits, VonMisesFisher(3_000.0))
-    victim = replace(victim, asked=Asked(images=8, labels=False))
+    victim = replace(victim, asked=AttackRequest(images=8, labels=False))
     for name in ("importance-weights", "gauss-newton"):
         found = row_of(name, victim)["reconstruction"]
         assert found["labels_right"] >= 0.75
@@ -229,7 +229,9 @@ def test_a_channels_posterior_beats_looking_and_fresh_copies_tell_more(digits):
     assert any("drawn once" in note for note in again["notes"])
     fresh = row_of("channel-posterior", channelled(digits, 10.0, fresh_noise=True), releases=8)
     assert fresh["reconstruction"]["mse_mean"] < guessed["reconstruction"]["mse_mean"]
-    assert registry.build("channel-posterior").exposed(Asked(threat="training")) == "training"
+    assert (
+        registry.build("channel-posterior").exposed(AttackRequest(threat="training")) == "training"
+    )
 
 
 def test_what_does_not_apply_is_refused_in_one_line(digits):
@@ -238,7 +240,7 @@ def test_what_does_not_apply_is_refused_in_one_line(digits):
         ("gauss-newton", victim_of(digits, PartitionedVonMisesFisher(9.0, blocks=2)), "choose imp"),
         (
             "gauss-newton",
-            replace(victim_of(digits), asked=Asked(images=4, batch_size=2)),
+            replace(victim_of(digits), asked=AttackRequest(images=4, batch_size=2)),
             "batch_size must be 1",
         ),
         ("importance-weights", victim_of(digits, images=600), "must leave public records"),
@@ -274,7 +276,7 @@ def test_the_attacked_records_are_never_public(digits):
     [("inverting-gradients", {"steps": 5}), ("mean-image", {"steps": 5}), ("model-inversion", {})],
 )
 def test_every_reconstruction_stands_beside_a_blind_guess(name, options):
-    victim = small_victim(Asked(images=6, batch_size=2 if name == "mean-image" else 1))
+    victim = small_victim(AttackRequest(images=6, batch_size=2 if name == "mean-image" else 1))
     found = row_of(name, victim, **options)["reconstruction"]
     assert set(found["gain"]) == {"mse", "ssim"}
     assert len(found["blind"]["mse"]) == found["images"]
@@ -422,15 +424,15 @@ def test_a_rehearsal_looks_at_no_victim_and_is_left_out_where_little_is_public(d
     victim = victim_of(digits, NoNoise(), images=4)
     chosen, public = digits.subset(range(4)), lone_records(digits, 200)
     site, _ = released(victim, victim.model, chosen.images, chosen.labels, 2)
-    trial = Trial.of([site], public, told=True)
+    trial = RehearsalTrial.of([site], public, told=True)
     assert len(trial.known) == 16
     assert len(trial.rest) == 184
     assert trial.sites[0].seen.shape == (20, 2, site.gradient.dim)
     # Releases of the rehearsed records are made as the victims' are.
     again = site.again(chosen.images, chosen.labels)
     assert torch.allclose(again, site.seen, atol=1e-6)
-    assert Trial.of([site], public.subset(range(31)), told=True) is None
-    assert Trial.of([replace(site, again=None)], public, told=True) is None
+    assert RehearsalTrial.of([site], public.subset(range(31)), told=True) is None
+    assert RehearsalTrial.of([replace(site, again=None)], public, told=True) is None
 
 
 def test_a_rehearsal_draws_towards_the_guess_by_what_served_the_known(digits):

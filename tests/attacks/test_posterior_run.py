@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from recondite.attacks.base import Asked, Available
+from recondite.attacks.base import AttackRequest, Available
 from recondite.attacks.identification import IdentificationGame
 from recondite.attacks.posterior.importance import run_rehearsal
 from recondite.attacks.posterior.run import OverRun
@@ -99,7 +99,7 @@ def test_weights_are_those_of_the_identification_game(side, monkeypatch):
     monkeypatch.setattr("recondite.attacks.posterior.importance.run_rehearsal", lambda seen: None)
     trained = _train(task_of(gaussian(0.3), WEIGHTS), lambda *_: None)
     victim = trained.victim
-    asked = Asked(images=3, threat="training", participation=side)
+    asked = AttackRequest(images=3, threat="training", participation=side)
     victim = type(victim)(**{**vars(victim), "asked": asked})
     seen, run = OverRun.of(victim, "importance-weights"), victim.transcript
     game = IdentificationGame(
@@ -121,7 +121,9 @@ def test_weights_are_those_of_the_identification_game(side, monkeypatch):
 
 def test_a_run_is_rehearsed_on_records_that_its_attacker_knows():
     victim = _train(task_of(gaussian(30.0), WEIGHTS), lambda *_: None).victim
-    victim = replace(victim, asked=Asked(images=3, threat="training", participation="known"))
+    victim = replace(
+        victim, asked=AttackRequest(images=3, threat="training", participation="known")
+    )
     seen = OverRun.of(victim, "importance-weights")
     others = seen.others(5)
     assert len(others.played.places) == 5
@@ -167,12 +169,12 @@ def test_linearised_steps_of_a_run_go_beyond_public_records():
         (row,) = rows_of(defence, attack, epochs=1)
         assert said in row["reason"]
     there = Available("x", 90, 90, (1, 4, 4))
-    asked = Asked(images=5, threat="training")
+    asked = AttackRequest(images=5, threat="training")
     assert [key for key, _ in build("gauss-newton").misfits(asked, there)] == ["participation"]
 
 
 def test_the_portfolio_of_a_training_is_planned_by_its_budget():
-    victim = small_victim(Asked(images=2, threat="training", participation="known"))
+    victim = small_victim(AttackRequest(images=2, threat="training", participation="known"))
     for budget, names in (
         (60.0, ["importance-weights", "gauss-newton"]),
         (0.1, ["importance-weights"]),
@@ -184,10 +186,10 @@ def test_the_portfolio_of_a_training_is_planned_by_its_budget():
 
 def test_what_a_run_does_not_offer_is_refused(monkeypatch):
     attack, there = build("importance-weights", releases=2), Available("x", 20, 9, (1, 4, 4))
-    asked = Asked(images=30, batch_size=4, threat="training")
+    asked = AttackRequest(images=30, batch_size=4, threat="training")
     assert {key for key, _ in attack.misfits(asked, there)} == {"releases", "images"}
     assert attack.trains(asked)
-    assert not attack.trains(Asked())
+    assert not attack.trains(AttackRequest())
     monkeypatch.setattr("recondite.studies.cell.LARGEST", 1000)
     for name in ("importance-weights", "strongest"):
         (row,) = rows_of(gaussian(1.0), {"name": name, **RUN}, epochs=1)

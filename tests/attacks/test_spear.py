@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from recondite.attacks.base import Asked
+from recondite.attacks.base import AttackRequest
 from recondite.attacks.gradient.spans import Spans, row_space
 from recondite.attacks.gradient.spear import Spear
 from recondite.attacks.gradient.victims import Victims
@@ -86,7 +86,7 @@ def test_rows_of_a_table_come_back_whole():
 
     from recondite.attacks.victim import Defended
 
-    asked = Asked(images=3, batch_size=3)
+    asked = AttackRequest(images=3, batch_size=3)
     made = Spear().evaluate(replace(small_table_victim(asked), defence=Defended()))
     found = made.to_dict()["reconstruction"]
     assert found["exact"] > 0.5

@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from recondite.attacks import registry
-from recondite.attacks.base import Asked, Available
+from recondite.attacks.base import AttackRequest, Available
 from recondite.attacks.tabular import TabularInversion
 from recondite.attacks.tabular.pooling import pool
 from recondite.attacks.tabular.relaxation import Relaxation
@@ -20,7 +20,9 @@ BARE = Defended()
 
 
 def victim(images=2, batch_size=1, defence=BARE, seed=0, **asked):
-    made = small_table_victim(Asked(images=images, batch_size=batch_size, **asked), seed=seed)
+    made = small_table_victim(
+        AttackRequest(images=images, batch_size=batch_size, **asked), seed=seed
+    )
     return replace(made, defence=defence)
 
 

@@ -15,9 +15,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recondite.channels import BudgetSpent, Ledger, NaturalChannel, Spectrum
+from recondite.channels import BudgetSpent, NaturalChannel, RecordLedger, Spectrum
 from recondite.channels.ledger import Counted, law_of
-from recondite.channels.secret import Draw
+from recondite.channels.secret import NoiseDraw
 
 SPECTRUM = Spectrum.from_eigenvalues([4.0, 1.0, 0.5])
 CHANNEL = NaturalChannel.from_spectrum(SPECTRUM, 2.0)
@@ -25,16 +25,16 @@ OTHER = NaturalChannel.from_spectrum(SPECTRUM, 3.0)
 
 
 def draw(name, channel=CHANNEL):
-    return Draw(name, law_of(channel), channel.capacity_nats)
+    return NoiseDraw(name, law_of(channel), channel.capacity_nats)
 
 
 def test_nothing_used_tells_nothing():
-    ledger = Ledger(CHANNEL, 5)
+    ledger = RecordLedger(CHANNEL, 5)
     assert (ledger.uses, ledger.nats) == (0, 0.0)
 
 
 def test_every_serving_counts():
-    ledger = Ledger(CHANNEL, 5)
+    ledger = RecordLedger(CHANNEL, 5)
     served = ledger.serve([0, 1, -1, np.int64(1), torch.tensor(1)])
     assert served == [0, 1, 4, 1, 1]
     assert all(isinstance(index, Counted) for index in served)
@@ -45,7 +45,7 @@ def test_every_serving_counts():
 
 
 def test_draws_count_once_each():
-    ledger = Ledger(CHANNEL, 5)
+    ledger = RecordLedger(CHANNEL, 5)
     ledger.draw(draw("a"))
     ledger.draw(draw("a"))
     assert (ledger.uses, ledger.nats) == (1, CHANNEL.capacity_nats)
@@ -56,7 +56,7 @@ def test_draws_count_once_each():
 
 
 def test_other_channels_are_added_at_their_capacity():
-    ledger = Ledger(CHANNEL, 5)
+    ledger = RecordLedger(CHANNEL, 5)
     ledger.draw(draw("a"), draw("b", OTHER), draw("c", OTHER))
     assert ledger.uses == 3
     assert ledger.nats == pytest.approx(2.0 + 2 * 3.0)
@@ -74,7 +74,7 @@ def test_a_channel_fitted_again_is_the_same_law():
 @given(st.lists(st.lists(st.integers(0, 4), max_size=6), max_size=8), st.randoms())
 def test_states_of_any_age_lose_nothing_and_count_nothing_twice(batches, random):
     """Three runs, checkpoints taken on the way, put together in any order, some repeatedly."""
-    runs = [Ledger(CHANNEL, 5) for _ in range(3)]
+    runs = [RecordLedger(CHANNEL, 5) for _ in range(3)]
     states = []
     for batch in batches:
         run = random.choice(runs)
@@ -82,7 +82,7 @@ def test_states_of_any_age_lose_nothing_and_count_nothing_twice(batches, random)
         states.append(run.state_dict())
     states += [run.state_dict() for run in runs] + states[:3]
     random.shuffle(states)
-    total = Ledger(CHANNEL, 5)
+    total = RecordLedger(CHANNEL, 5)
     for state in states:
         total.load_state_dict(json.loads(json.dumps(state)))
     counts = np.bincount([index for batch in batches for index in batch], minlength=5)
@@ -92,7 +92,7 @@ def test_states_of_any_age_lose_nothing_and_count_nothing_twice(batches, random)
 
 
 def test_going_back_to_a_checkpoint_forgets_nothing():
-    ledger = Ledger(CHANNEL, 5)
+    ledger = RecordLedger(CHANNEL, 5)
     ledger.serve([0])
     state = ledger.state_dict()
     ledger.serve([0, 0])
@@ -103,18 +103,18 @@ def test_going_back_to_a_checkpoint_forgets_nothing():
 
 
 def test_state_can_be_saved_by_torch(tmp_path):
-    ledger = Ledger(CHANNEL, 5)
+    ledger = RecordLedger(CHANNEL, 5)
     ledger.serve([0, 1])
     ledger.draw(draw("a"))
     torch.save(ledger.state_dict(), tmp_path / "state.pt")
-    again = Ledger(CHANNEL, 5)
+    again = RecordLedger(CHANNEL, 5)
     again.load_state_dict(torch.load(tmp_path / "state.pt", weights_only=True))
     assert again.state_dict()["laws"] == ledger.state_dict()["laws"]
 
 
 @pytest.mark.parametrize("total", [2.0, 2.5, 4.0, 6.0])
 def test_the_budget_is_used_up_and_never_exceeded(total):
-    ledger = Ledger(CHANNEL, 3, total=total)
+    ledger = RecordLedger(CHANNEL, 3, total=total)
     served = 0
     while served < 1000 and ledger.message is None:
         with pytest.warns(UserWarning, match="spent") if _next_exceeds(ledger) else _quiet():
@@ -140,14 +140,14 @@ def _quiet():
 
 
 def test_a_record_twice_in_a_batch_counts_twice_against_the_budget():
-    ledger = Ledger(CHANNEL, 3, total=CHANNEL.information(1))
+    ledger = RecordLedger(CHANNEL, 3, total=CHANNEL.information(1))
     with pytest.warns(UserWarning, match="spent"):
         assert ledger.serve([1, 1]) is None
     assert ledger.uses == 0
 
 
 def test_a_budget_out_of_reach_is_no_limit():
-    ledger = Ledger(CHANNEL, 3, total=1e6)
+    ledger = RecordLedger(CHANNEL, 3, total=1e6)
     for _ in range(50):
         assert ledger.serve([0]) == [0]
     assert ledger.uses == 50
@@ -155,7 +155,7 @@ def test_a_budget_out_of_reach_is_no_limit():
 
 
 def test_draws_beyond_the_budget():
-    ledger = Ledger(CHANNEL, 3, total=2.0)
+    ledger = RecordLedger(CHANNEL, 3, total=2.0)
     ledger.draw(draw("a"))
     assert ledger.within_budget()
     with pytest.raises(BudgetSpent, match="2 use"):
@@ -163,7 +163,7 @@ def test_draws_beyond_the_budget():
 
 
 def test_a_state_can_spend_the_budget():
-    used, ledger = Ledger(CHANNEL, 3), Ledger(CHANNEL, 3, total=2.5)
+    used, ledger = RecordLedger(CHANNEL, 3), RecordLedger(CHANNEL, 3, total=2.5)
     used.draw(draw("a"), draw("b"))
     assert ledger.within_budget()
     ledger.load_state_dict(used.state_dict())
@@ -174,17 +174,17 @@ def test_a_state_can_spend_the_budget():
 
 def test_journal_is_found_again(tmp_path):
     path = tmp_path / "uses"
-    first = Ledger(CHANNEL, 3, path=path)
+    first = RecordLedger(CHANNEL, 3, path=path)
     first.serve([0, 0])
     first.draw(draw("a"))
-    again = Ledger(CHANNEL, 3, path=path)
+    again = RecordLedger(CHANNEL, 3, path=path)
     assert again.uses == 3
     again.serve([0])
     assert first.uses == again.uses == 4
     # What a state and the journal both know counts once.
     again.load_state_dict(first.state_dict())
     assert again.uses == 4
-    other = Ledger(OTHER, 3, path=path)
+    other = RecordLedger(OTHER, 3, path=path)
     assert other.uses == 4
     assert other.nats == 4 * CHANNEL.capacity_nats
     assert path.stat().st_mode & 0o077 == 0
@@ -192,7 +192,7 @@ def test_journal_is_found_again(tmp_path):
 
 def test_runs_side_by_side_share_a_budget(tmp_path):
     total = CHANNEL.information(3, "per_step")
-    one, two = (Ledger(CHANNEL, 3, total=total, path=tmp_path / "uses") for _ in range(2))
+    one, two = (RecordLedger(CHANNEL, 3, total=total, path=tmp_path / "uses") for _ in range(2))
     for ledger in (one, two, one):
         assert ledger.serve([0]) == [0]
     with pytest.warns(UserWarning, match="spent"):
@@ -201,13 +201,13 @@ def test_runs_side_by_side_share_a_budget(tmp_path):
 
 def test_journal_with_a_line_cut_short(tmp_path):
     path = tmp_path / "uses"
-    Ledger(CHANNEL, 3, path=path).serve([0])
+    RecordLedger(CHANNEL, 3, path=path).serve([0])
     with path.open("ab") as file:
         file.write(b'{"served":[0,0,0],"ru')
-    again = Ledger(CHANNEL, 3, path=path)
+    again = RecordLedger(CHANNEL, 3, path=path)
     assert again.uses == 1
     again.serve([0])
-    assert Ledger(CHANNEL, 3, path=path).uses == 2
+    assert RecordLedger(CHANNEL, 3, path=path).uses == 2
 
 
 def test_a_killed_run_reports_every_batch_it_served(tmp_path):
@@ -228,39 +228,39 @@ def test_a_killed_run_reports_every_batch_it_served(tmp_path):
             last = child.stdout.readline()
         os.kill(child.pid, signal.SIGKILL)
         served = [int(last), *map(int, child.stdout.read().split())]
-    again = Ledger(CHANNEL, 3, path=path)
+    again = RecordLedger(CHANNEL, 3, path=path)
     assert again.uses >= served[-1] >= 20
 
 
 def test_bad_arguments(tmp_path):
-    ledger = Ledger(CHANNEL, 3)
+    ledger = RecordLedger(CHANNEL, 3)
     with pytest.raises(IndexError, match="out of range for 3"):
         ledger.serve([3])
     with pytest.raises(ValueError, match="by number"):
         ledger.serve(["a"])
     with pytest.raises(ValueError, match="total_information"):
-        Ledger(CHANNEL, 3, total=-1)
+        RecordLedger(CHANNEL, 3, total=-1)
     for state, reason in [
         ({}, "not one of a ledger"),
         (None, "not one of a ledger"),
         ({**ledger.state_dict(), "version": 2}, "version 2"),
-        (Ledger(CHANNEL, 4).state_dict(), "of 4 records"),
+        (RecordLedger(CHANNEL, 4).state_dict(), "of 4 records"),
     ]:
         with pytest.raises(ValueError, match=reason):
             ledger.load_state_dict(state)
     (tmp_path / "text").write_text("hello\n")
     with pytest.raises(ValueError, match="not a file written by recondite"):
-        Ledger(CHANNEL, 3, path=tmp_path / "text")
-    Ledger(CHANNEL, 4, path=tmp_path / "four")
+        RecordLedger(CHANNEL, 3, path=tmp_path / "text")
+    RecordLedger(CHANNEL, 4, path=tmp_path / "four")
     with pytest.raises(ValueError, match="give each set its own"):
-        Ledger(CHANNEL, 3, path=tmp_path / "four")
+        RecordLedger(CHANNEL, 3, path=tmp_path / "four")
     with pytest.raises(ValueError, match="cannot be written"):
-        Ledger(CHANNEL, 3, path=tmp_path)
+        RecordLedger(CHANNEL, 3, path=tmp_path)
 
 
 def test_a_damaged_line_is_refused(tmp_path):
     path = tmp_path / "uses"
-    ledger = Ledger(CHANNEL, 3, path=path)
+    ledger = RecordLedger(CHANNEL, 3, path=path)
     ledger.serve([0, 1])
     ledger.serve([2])
     whole = path.read_bytes()
@@ -269,12 +269,12 @@ def test_a_damaged_line_is_refused(tmp_path):
         with pytest.raises(
             ValueError, match=r"uses is damaged in line 2, and uses may be"
         ) as caught:
-            Ledger(CHANNEL, 3, path=path)
+            RecordLedger(CHANNEL, 3, path=path)
         assert "\n" not in str(caught.value)
 
 
 def test_a_draw_whose_line_failed_is_written_the_next_time(tmp_path, monkeypatch):
-    ledger = Ledger(CHANNEL, 3, path=tmp_path / "uses")
+    ledger = RecordLedger(CHANNEL, 3, path=tmp_path / "uses")
 
     def full(handle):
         raise OSError(28, "No space left on device")
@@ -284,15 +284,15 @@ def test_a_draw_whose_line_failed_is_written_the_next_time(tmp_path, monkeypatch
         ledger.draw(draw("a"))
     monkeypatch.undo()
     ledger.draw(draw("a"))
-    assert Ledger(CHANNEL, 3, path=tmp_path / "uses").uses == 1
+    assert RecordLedger(CHANNEL, 3, path=tmp_path / "uses").uses == 1
 
 
 def test_a_seed_is_never_forgotten(tmp_path):
-    first = Ledger(CHANNEL, 3, path=tmp_path / "uses")
+    first = RecordLedger(CHANNEL, 3, path=tmp_path / "uses")
     assert not first.simulation
     first.simulate()
-    assert Ledger(CHANNEL, 3, path=tmp_path / "uses").simulation
-    other = Ledger(CHANNEL, 3, path=tmp_path / "other")
+    assert RecordLedger(CHANNEL, 3, path=tmp_path / "uses").simulation
+    other = RecordLedger(CHANNEL, 3, path=tmp_path / "other")
     other.load_state_dict(first.state_dict())
     assert other.simulation
-    assert Ledger(CHANNEL, 3, path=tmp_path / "other").simulation
+    assert RecordLedger(CHANNEL, 3, path=tmp_path / "other").simulation

@@ -10,10 +10,10 @@ import stat
 
 import pytest
 
-from recondite.channels.secret import Draw, Secret
+from recondite.channels.secret import NoiseDraw, Secret
 
 KEY = bytes(range(32))
-DRAW = Draw("abc", "law", 3.5)
+DRAW = NoiseDraw("abc", "law", 3.5)
 
 
 def derived(secret):
@@ -161,11 +161,11 @@ def test_a_draw_that_cannot_be_written_whole_is_refused(tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "write", short)
     with pytest.raises(ValueError, match="cannot be written: No space left"):
-        secret.remember(Draw("abc", "law", 37.25))
+        secret.remember(NoiseDraw("abc", "law", 37.25))
     monkeypatch.undo()
     assert secret.draws == Secret(path).draws == ()
-    secret.remember(Draw("abc", "law", 37.25))
-    assert Secret(path).draws == (Draw("abc", "law", 37.25),)
+    secret.remember(NoiseDraw("abc", "law", 37.25))
+    assert Secret(path).draws == (NoiseDraw("abc", "law", 37.25),)
 
 
 def test_a_number_cut_short_is_no_number(tmp_path):
@@ -178,4 +178,4 @@ def test_a_number_cut_short_is_no_number(tmp_path):
     assert Secret(path).draws == (DRAW,)
     path.unlink()
     with pytest.raises(ValueError, match="is gone"):
-        secret.remember(Draw("other", "law", 1.0))
+        secret.remember(NoiseDraw("other", "law", 1.0))

@@ -10,7 +10,7 @@ import yaml
 
 from recondite.cli.main import run
 from recondite.explore.copies import copies
-from recondite.explore.question import Question
+from recondite.explore.question import Query
 from recondite.explore.solving import tight
 
 
@@ -25,7 +25,7 @@ from recondite.explore.solving import tight
     ],
 )
 def test_python_and_the_command_give_the_same_epsilon(form, capsys, changes):
-    answer = tight(Question.read(form(**changes)))
+    answer = tight(Query.read(form(**changes)))
     made = copies(answer.question)
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
@@ -38,7 +38,7 @@ def test_python_and_the_command_give_the_same_epsilon(form, capsys, changes):
 
 
 def test_the_study_says_the_same_setting(form):
-    asked = Question.read(form(defence="vmf", value="60"))
+    asked = Query.read(form(defence="vmf", value="60"))
     study = yaml.safe_load(copies(asked)["yaml"])
     assert study["defences"] == [{"name": "vmf", "kappa": 60.0}]
     assert study["training"] == {
@@ -53,7 +53,7 @@ def test_the_study_gives_the_same_epsilon(form, inline, tmp_path):
 
     small = {"records": "300", "batch_size": "100", "epochs": "1", "delta": "1e-3"}
     named = {"data": "digits", "model": "mlp", "defence": "gaussian", "value": "1.3"}
-    answer = tight(Question.read(form(**small, **named)))
+    answer = tight(Query.read(form(**small, **named)))
     path = tmp_path / "study.yaml"
     path.write_text(copies(answer.question)["yaml"])
     outcome = compare(read_study(path)[0], tmp_path / "run")

@@ -3,7 +3,7 @@
 import pytest
 from starlette.responses import PlainTextResponse
 
-from recondite.explore.guard import POLICY, Guard
+from recondite.explore.guard import POLICY, RequestGuard
 
 TOKEN = "a-token-that-nobody-guesses"
 HOME = "http://127.0.0.1:8000"
@@ -11,7 +11,7 @@ HOME = "http://127.0.0.1:8000"
 
 @pytest.fixture
 def guarded():
-    return Guard(PlainTextResponse("inside"), TOKEN, 8000)
+    return RequestGuard(PlainTextResponse("inside"), TOKEN, 8000)
 
 
 def cookie(token=TOKEN, port=8000):

@@ -2,11 +2,11 @@
 
 import pytest
 
-from recondite.explore.question import Question, Refused
+from recondite.explore.question import Query, Refused
 
 
 def test_a_form_becomes_a_setting(form):
-    asked = Question.read(form(records="60,000", delta="1/60000", batch_size="256"))
+    asked = Query.read(form(records="60,000", delta="1/60000", batch_size="256"))
     assert (asked.records, asked.batch_size, asked.epochs) == (60_000, 256, 10)
     assert asked.delta == 1 / 60_000
     assert asked.schedule.steps == 10 * 235
@@ -36,12 +36,12 @@ def test_a_form_becomes_a_setting(form):
 )
 def test_a_mistake_is_one_line_beside_its_field(form, changes, field, line):
     with pytest.raises(Refused) as refused:
-        Question.read(form(**changes))
+        Query.read(form(**changes))
     assert refused.value.field == field
     assert line in str(refused.value)
     assert "\n" not in str(refused.value)
 
 
 def test_a_loose_delta_is_told(form):
-    assert "publishing one record" in Question.read(form(delta="0.01")).loose_delta
-    assert Question.read(form()).loose_delta == ""
+    assert "publishing one record" in Query.read(form(delta="0.01")).loose_delta
+    assert Query.read(form()).loose_delta == ""

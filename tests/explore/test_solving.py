@@ -4,7 +4,7 @@ import pytest
 
 from recondite.attacks.identification.bounds import of_run, told_when
 from recondite.explore.intruders import seen_by
-from recondite.explore.question import Question, Refused
+from recondite.explore.question import Query, Refused
 from recondite.explore.solving import coarse, tight
 from recondite.notions import account
 from recondite.notions.pairs import ComposedPair
@@ -24,7 +24,7 @@ SETTINGS = [
 
 @pytest.mark.parametrize("changes", SETTINGS)
 def test_the_coarse_answer_is_an_upper_bound_on_the_tight_one(form, changes):
-    asked = Question.read(form(**changes))
+    asked = Query.read(form(**changes))
     rough, fine = coarse(asked), tight(asked)
     for name in ("epsilon", "rero", "identification"):
         assert getattr(rough, name) >= getattr(fine, name) * (1 - 1e-9)
@@ -44,7 +44,7 @@ def test_the_coarse_answer_is_an_upper_bound_on_the_tight_one(form, changes):
     ],
 )
 def test_a_locked_target_is_met_with_more_noise_by_the_coarse_route(form, changes):
-    asked = Question.read(form(**changes))
+    asked = Query.read(form(**changes))
     rough = coarse(asked)
     fine = tight(asked, rough.question.mechanism.strength)
     for answer in (rough, fine):
@@ -64,31 +64,31 @@ def _unlocked(asked):
 
 
 def test_the_most_epochs_that_meet_a_target(form):
-    asked = Question.read(form(lock="epsilon", target="4", solve="epochs"))
+    asked = Query.read(form(lock="epsilon", target="4", solve="epochs"))
     rough, fine = coarse(asked), tight(asked)
     assert 1 <= rough.question.epochs <= fine.question.epochs
     assert fine.epsilon <= 4 < tight(_unlocked(asked.at(epochs=fine.question.epochs + 1))).epsilon
     with pytest.raises(Refused, match="even one epoch"):
-        tight(Question.read(form(lock="epsilon", target="0.01", solve="epochs")))
+        tight(Query.read(form(lock="epsilon", target="0.01", solve="epochs")))
 
 
 def test_a_target_that_nothing_meets_is_refused_in_one_line(form):
     with pytest.raises(Refused) as refused:
-        coarse(Question.read(form(lock="rero", target="0.1000000001", value="1")))
+        coarse(Query.read(form(lock="rero", target="0.1000000001", value="1")))
     assert refused.value.field == "target"
 
 
 def test_who_is_told_more_succeeds_more_often(form):
     base = {"value": "2", "sampling": "poisson"}
-    secret = tight(Question.read(form(**base))).identification
-    known = tight(Question.read(form(**base, participation="known"))).identification
+    secret = tight(Query.read(form(**base))).identification
+    known = tight(Query.read(form(**base, participation="known"))).identification
     assert secret < known
 
 
 def test_the_bound_for_known_participation_covers_the_game(form):
     import numpy as np
 
-    asked = Question.read(form(value="3", epochs="3"))
+    asked = Query.read(form(value="3", epochs="3"))
     schedule, mechanism = asked.schedule, asked.mechanism
     pair = ComposedPair(seen_by(schedule, "training", "known").composition(mechanism))
     chances, rate = schedule.participations()
@@ -100,16 +100,16 @@ def test_the_bound_for_known_participation_covers_the_game(form):
 
 
 def test_shuffled_batches_hide_nothing_that_could_be_told(form):
-    hidden = tight(Question.read(form(sampling="shuffled", value="4")))
-    told = tight(Question.read(form(sampling="shuffled", value="4", participation="known")))
+    hidden = tight(Query.read(form(sampling="shuffled", value="4")))
+    told = tight(Query.read(form(sampling="shuffled", value="4", participation="known")))
     assert hidden.identification == told.identification
 
 
 def test_people_read_bounds_rounded_up_and_no_promise_without_one(form):
-    said = tight(Question.read(form())).to_dict()
+    said = tight(Query.read(form())).to_dict()
     assert said["text"]["sentence"].startswith("Nobody who sees the whole training can pick")
     assert float(said["text"]["epsilon"]) >= said["epsilon"]
-    weak = tight(Question.read(form(value="0.05"))).to_dict()
+    weak = tight(Query.read(form(value="0.05"))).to_dict()
     assert "Nothing is proven" in weak["text"]["sentence"]
 
 
@@ -121,4 +121,4 @@ def test_an_answer_that_nobody_waits_for_is_given_up(form):
         raise Left
 
     with pytest.raises(Left):
-        tight(Question.read(form()), progress=tick)
+        tight(Query.read(form()), progress=tick)

@@ -10,7 +10,7 @@ import yaml
 
 from recondite._locks import Lock
 from recondite.explore import drafts, watching, worker
-from recondite.explore.question import Question, Refused
+from recondite.explore.question import Query, Refused
 from recondite.explore.runs import Runs
 from recondite.explore.stored import accurate, nearest
 from recondite.report.rows import read_runs
@@ -192,23 +192,23 @@ def test_private_images_are_withheld(tmp_path):
 
 def test_the_nearest_stored_attack_is_named_with_how_it_differs(form, study):
     runs = read_runs([study])
-    asked = Question.read(form(value="1.7", epochs="7"))
+    asked = Query.read(form(value="1.7", epochs="7"))
     found = nearest(asked, runs, show_private=False)
     assert found["label"] == "Gaussian σ = 2"
     assert found["differs"] == ["noise multiplier 2 there, 1.7 here", "epochs 10 there, 7 here"]
-    exact = nearest(Question.read(form(value="2")), runs, show_private=False)
+    exact = nearest(Query.read(form(value="2")), runs, show_private=False)
     assert exact["differs"] == []
-    none = nearest(Question.read(form(defence="partitioned", value="2")), runs, show_private=False)
+    none = nearest(Query.read(form(defence="partitioned", value="2")), runs, show_private=False)
     assert none["found"] is False
 
 
 def test_an_accuracy_takes_the_most_noise_that_a_run_measured(form, study):
     runs = read_runs([study])
-    found = accurate(Question.read(form(lock="accuracy", target="0.5")), runs)
+    found = accurate(Query.read(form(lock="accuracy", target="0.5")), runs)
     assert found.mechanism.strength == 4.0
-    vmf = accurate(Question.read(form(lock="accuracy", target="0.5", defence="vmf")), runs)
+    vmf = accurate(Query.read(form(lock="accuracy", target="0.5", defence="vmf")), runs)
     assert vmf.mechanism.strength == 20.0
     with pytest.raises(Refused, match="solve for noise"):
-        accurate(Question.read(form(lock="accuracy", target="0.5", solve="epochs")), runs)
+        accurate(Query.read(form(lock="accuracy", target="0.5", solve="epochs")), runs)
     with pytest.raises(Refused, match="no open run"):
-        accurate(Question.read(form(lock="accuracy", target="0.5")), [])
+        accurate(Query.read(form(lock="accuracy", target="0.5")), [])

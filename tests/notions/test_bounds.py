@@ -11,7 +11,7 @@ from recondite.cli.comparison import show
 from recondite.cli.main import run
 from recondite.notions import format_bound, round_bound
 from recondite.report.answer import Answers
-from recondite.report.rows import Run
+from recondite.report.rows import StoredRun
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_the_table_of_a_comparison_rounds_up(capsys):
             "rero_bound": 0.32221,
         },
     }  # fmt: skip
-    answers = Answers.of([Run(0, "a study", Path(), (row,))])
+    answers = Answers.of([StoredRun(0, "a study", Path(), (row,))])
     show(answers, answers.view(), [row], "a study")
     shown = capsys.readouterr().out
     assert "25.32" in shown

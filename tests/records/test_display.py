@@ -60,12 +60,12 @@ def test_a_gallery_of_text_goes_through_its_file():
 def test_an_outcomes_gallery_has_the_blind_guess_beside_it():
     import numpy as np
 
-    from recondite.attacks.outcome import Rebuilt, Scores
+    from recondite.attacks.outcome import Rebuilt, RecordScores
     from recondite.metrics.floors import Metric
 
     images = np.zeros((2, 4, 4, 1), np.uint8)
     blind = Blind("mean", {}, {}, np.ones((5, 4, 4, 1), np.uint8))
-    scores = Scores((Metric("ssim", "SSIM", "higher"),), {"ssim": (0.5,) * 2}, "ssim")
+    scores = RecordScores((Metric("ssim", "SSIM", "higher"),), {"ssim": (0.5,) * 2}, "ssim")
     found = Outcome(Rebuilt(scores, "test", blind=blind), Gallery(images, images))
     back = Gallery.from_bytes(found.pictures.to_bytes())
     assert back.media == "image/png"

@@ -20,14 +20,14 @@ from recondite.report.recommend import (
     nearest,
     without_accuracy,
 )
-from recondite.report.rows import Run
+from recondite.report.rows import StoredRun
 from recondite.report.words import chance, chance_at_most
 
 SERVER, TOLD = ("training", "secret"), ("training", "known")
 
 
 def answers_of(rows):
-    return Answers.of([Run(0, "demo", ".", tuple(synthetic.plain(rows)))])
+    return Answers.of([StoredRun(0, "demo", ".", tuple(synthetic.plain(rows)))])
 
 
 @pytest.fixture(scope="module")

@@ -15,13 +15,13 @@ from recondite.report.improvement import with_improvements
 from recondite.report.payload import embed, payload_points, series_of
 from recondite.report.points import estimate, make_points
 from recondite.report.quantities import axis
-from recondite.report.rows import Run, number, read_runs
+from recondite.report.rows import StoredRun, number, read_runs
 from recondite.report.views import audit_rows, finding
 from recondite.report.words import at_least, at_most, figure
 
 
 def runs_of(rows, directory="."):
-    return [Run(0, "demo", directory, tuple(synthetic.plain(rows)))]
+    return [StoredRun(0, "demo", directory, tuple(synthetic.plain(rows)))]
 
 
 def payload(rows):

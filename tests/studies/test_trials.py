@@ -11,7 +11,7 @@ from recondite.report.answer import Answers
 from recondite.report.rows import read_runs
 from recondite.studies import cell, runner
 from recondite.studies.source import StudyError
-from recondite.studies.study import Search, read_study
+from recondite.studies.study import SearchSpec, read_study
 from recondite.studies.tasks import run_task
 from recondite.studies.trials import FOLDER, TRIALS, Trials
 
@@ -213,8 +213,8 @@ def test_what_cannot_be_searched_is_refused_in_one_line(study_file, old, new, sa
 
 
 def test_the_rules_are_the_published_ones():
-    laws = {rule: Search(rule=rule, mean=7).law() for rule in ("logarithmic", "geometric")}
+    laws = {rule: SearchSpec(rule=rule, mean=7).law() for rule in ("logarithmic", "geometric")}
     assert {rule: law.shape for rule, law in laws.items()} == {"logarithmic": 0, "geometric": 1}
-    assert Search(rule="negative-binomial", mean=7, shape=-0.5).law().shape == -0.5
+    assert SearchSpec(rule="negative-binomial", mean=7, shape=-0.5).law().shape == -0.5
     assert all(law.mean == pytest.approx(7) for law in laws.values())
-    assert Search(rule="poisson", mean=7).law().mean == 7
+    assert SearchSpec(rule="poisson", mean=7).law().mean == 7

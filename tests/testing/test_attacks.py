@@ -184,7 +184,7 @@ def test_a_broken_package_takes_nothing_away(monkeypatch):
 def test_a_setting_called_like_a_studys_key_can_be_given():
     """The white-box attack has a batch size of its own, which no study could set."""
     from recondite.studies.grid import attack_config
-    from recondite.studies.study import Attack as Asking
+    from recondite.studies.study import AttackSpec as Asking
 
     given = attack_config(Asking(name="membership-white-box", records=20, batch_size=5))
     assert given["options"] == {"batch_size": 5}

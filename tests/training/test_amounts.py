@@ -6,7 +6,7 @@ import random
 import pytest
 import torch
 
-from recondite.attacks.base import Asked
+from recondite.attacks.base import AttackRequest
 from recondite.attacks.tabular import TabularInversion
 from recondite.configuration import TrainingConfig
 from recondite.mechanisms import Gaussian
@@ -85,7 +85,7 @@ def test_rows_behind_amounts_come_back(houses):
     study["attacks"] = [{"name": "dlg"}]
     with pytest.raises(ValueError, match="dlg takes images: .* holds rows of a table"):
         attack_victim(study)
-    assert TabularInversion().trains(Asked(victim="trained"))
+    assert TabularInversion().trains(AttackRequest(victim="trained"))
 
 
 def test_options_after_the_target_override_what_was_inferred(houses):

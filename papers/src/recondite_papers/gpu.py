@@ -44,6 +44,9 @@ JOBS = {
     "channel-networks-inversion": ("networks", "inversion"),
     "compare-signal": ("compare_signal", "signal"),
     "compare-noise-size": ("reasons", "noise_size"),
+    "frontier": ("frontier", "measured"),
+    "intruder": ("intruder", "intruder"),
+    "blind": ("blind", "blind"),
 }
 
 

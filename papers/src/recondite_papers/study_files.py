@@ -228,7 +228,7 @@ def run(
       monitor: Watches.
     """
     from recondite.studies.runner import compare  # imports torch
-    from recondite.studies.source import Source
+    from recondite.studies.source import SourceText
     from recondite.studies.study import check_source
 
     done, failed, reason = [], 0, ""
@@ -237,7 +237,7 @@ def run(
         plain["data"] = (data or {}).get(study.data, study.data)
         if device != "cpu":
             plain["training"]["device"] = device
-        checked, _ = check_source(Source(f"{name}.yaml", plain, {}), data_dir)
+        checked, _ = check_source(SourceText(f"{name}.yaml", plain, {}), data_dir)
         outcome = compare(
             checked,
             out / study.name,

@@ -1,7 +1,7 @@
 """What an attacker really rebuilds: gradient inversion, model inversion, membership inference."""
 
 from recondite.attacks.audit import CanaryAudit
-from recondite.attacks.base import Asked, Attack
+from recondite.attacks.base import Attack, AttackRequest
 from recondite.attacks.gradient.analytic import Analytic
 from recondite.attacks.gradient.base import GradientAttack, Reconstruction
 from recondite.attacks.gradient.bounded import Bounding
@@ -33,8 +33,8 @@ __all__ = [
     "THREATS",
     "Adaptive",
     "Analytic",
-    "Asked",
     "Attack",
+    "AttackRequest",
     "Bounding",
     "CanaryAudit",
     "ChannelPosterior",

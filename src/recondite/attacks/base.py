@@ -21,14 +21,14 @@ if TYPE_CHECKING:
     from recondite.attacks.outcome import Outcome
     from recondite.attacks.victim import Victim
 
-__all__ = ["THREATENED", "Asked", "Attack", "Available", "DefenceFacts", "Threat"]
+__all__ = ["THREATENED", "Attack", "AttackRequest", "Available", "DefenceFacts", "Threat"]
 
 Threat = Literal["update", "training", "model"]
 THREATENED: tuple[Threat, ...] = ("update", "training", "model")
 
 
 @dataclass(frozen=True)
-class Asked:
+class AttackRequest:
     """How a study wants a victim attacked: what is no setting of the attack itself.
 
     Attributes:
@@ -138,7 +138,7 @@ class Attack(ABC):
         return True
 
     @classmethod
-    def exposed(cls, asked: Asked) -> Threat:
+    def exposed(cls, asked: AttackRequest) -> Threat:
         """What its rows show to be exposed: the threat that is asked for, or its first one.
 
         Raises:
@@ -154,7 +154,7 @@ class Attack(ABC):
             )
         return asked.threat
 
-    def check_threat(self, asked: Asked) -> None:
+    def check_threat(self, asked: AttackRequest) -> None:
         """Refuses, in one line, a threat that it says nothing of or that nobody knows."""
         if asked.threat is None or asked.threat in THREATENED:
             self.exposed(asked)
@@ -166,16 +166,16 @@ class Attack(ABC):
                 f"{asked.threat!r}"
             )
 
-    def trains(self, asked: Asked) -> bool:
+    def trains(self, asked: AttackRequest) -> bool:
         """Whether it attacks a trained model; where not, a single attack trains nothing."""
         del asked
         return True
 
-    def replays(self, asked: Asked) -> bool:
+    def replays(self, asked: AttackRequest) -> bool:
         """Whether it needs the transcript of the training, which is recorded for it then."""
         return self.from_transcript and self.exposed(asked) == "training"
 
-    def misfits(self, asked: Asked, there: Available) -> Iterator[tuple[str, str]]:
+    def misfits(self, asked: AttackRequest, there: Available) -> Iterator[tuple[str, str]]:
         """What a study asks for and has not got: the key, and what is wrong with it."""
         del asked, there
         return iter(())
@@ -244,4 +244,4 @@ class Attack(ABC):
 
 def asked_fields() -> tuple[str, ...]:
     """The keys that a study may give beside an attack's own settings."""
-    return tuple(field.name for field in fields(Asked))
+    return tuple(field.name for field in fields(AttackRequest))

@@ -17,7 +17,7 @@ from torch.nn import functional
 
 from recondite import _validate
 from recondite.attacks.base import Attack, Threat
-from recondite.attacks.gradient.base import Progress
+from recondite.attacks.gradient.base import AttackProgress
 from recondite.attacks.knowledge import Knowledge
 from recondite.attacks.membership.signals import (
     LossFunction,
@@ -180,7 +180,7 @@ class ModelInversion(Attack):
         labels: Tensor | Sequence[int] | None = None,
         loss_fn: LossFunction | None = None,
         bounds: tuple[float, float] | None = None,
-        progress: Callable[[Progress], None] | None = None,
+        progress: Callable[[AttackProgress], None] | None = None,
     ) -> Inversion:
         """Finds an image for each class. Nothing is drawn: the result needs no seed.
 
@@ -223,7 +223,9 @@ class ModelInversion(Attack):
                             images.clamp_(*bounds)
                     done += 1
                     if progress is not None:
-                        progress(Progress(done, self.iterations, float(losses.detach().mean())))
+                        progress(
+                            AttackProgress(done, self.iterations, float(losses.detach().mean()))
+                        )
             except KeyboardInterrupt:
                 interrupted = True
         if not bool(torch.isfinite(images).all()):

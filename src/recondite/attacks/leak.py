@@ -16,8 +16,8 @@ from recondite.records.blind import duplicates
 
 if TYPE_CHECKING:
     from recondite.attacks.gradient.base import Reconstruction
-    from recondite.attacks.outcome import Blind, Gallery, Scores
-    from recondite.attacks.posterior.releases import Site
+    from recondite.attacks.outcome import Blind, Gallery, RecordScores
+    from recondite.attacks.posterior.releases import ReleaseSite
 
 __all__ = ["Leak"]
 
@@ -117,14 +117,14 @@ class Leak:
             raise ValueError(f"{attack} needs public: records of the same kind as the victims'")
         return self.public
 
-    def site(self) -> tuple[Site, tuple[str, ...]]:
+    def site(self) -> tuple[ReleaseSite, tuple[str, ...]]:
         """The releases with the defence's law, for an attacker who uses it."""
         from recondite.attacks.posterior.releases import site_of
 
         flat = torch.cat([value.flatten(2) for value in self.gradients.values()], 2)
         return site_of(self.model, self.defence, flat)
 
-    def scores(self, images: Tensor) -> tuple[Scores, Gallery, Blind | None]:
+    def scores(self, images: Tensor) -> tuple[RecordScores, Gallery, Blind | None]:
         """Reconstructions beside the originals, and beside the blind guess from public records."""
         assert self.originals is not None
         true = self.originals.pixels().reshape(self.victims, self.batch_size, *self.shape)
@@ -146,7 +146,7 @@ class Leak:
         assert blind is not None
         return share_gained(blind)
 
-    def likelihood(self, site: Site, found: Reconstruction) -> float:
+    def likelihood(self, site: ReleaseSite, found: Reconstruction) -> float:
         """Log-likelihood of the releases at what was rebuilt of one record each."""
         assert found.labels is not None
         total = 0.0

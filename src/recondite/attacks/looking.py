@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import torch
 from torch import Tensor
 
-from recondite.attacks.base import Asked, Attack, Available, DefenceFacts, Threat
+from recondite.attacks.base import Attack, AttackRequest, Available, DefenceFacts, Threat
 from recondite.attacks.knowledge import Knowledge
 
 if TYPE_CHECKING:
@@ -56,12 +56,12 @@ class Looking(Attack):
         """Records can be looked at where a defence is on them."""
         return defence.on_records
 
-    def trains(self, asked: Asked) -> bool:
+    def trains(self, asked: AttackRequest) -> bool:
         """No model takes part."""
         del asked
         return False
 
-    def misfits(self, asked: Asked, there: Available) -> Iterator[tuple[str, str]]:
+    def misfits(self, asked: AttackRequest, there: Available) -> Iterator[tuple[str, str]]:
         """Whether there are as many images, and the region lies within them."""
         if asked.images > there.test_records:
             most = f"{there.test_records}, the held-out records"

@@ -30,7 +30,7 @@ __all__ = [
     "Membership",
     "Outcome",
     "Rebuilt",
-    "Scores",
+    "RecordScores",
 ]
 
 _POINTS = 100  # of a ROC curve
@@ -159,7 +159,7 @@ class Gallery:
 
 
 @dataclass(frozen=True, eq=False)
-class Scores:
+class RecordScores:
     """How near reconstructions are to their originals, by the metrics of their records.
 
     Attributes:
@@ -299,7 +299,7 @@ class Rebuilt:
       blind: What a blind guess scores on the same victims; None where there is none to compare.
     """
 
-    scores: Scores
+    scores: RecordScores
     images_from: str
     matching_loss: tuple[float, ...] = ()
     labels_right: float | None = None

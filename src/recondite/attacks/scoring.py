@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from recondite.attacks.outcome import Blind, Gallery, Scores
+from recondite.attacks.outcome import Blind, Gallery, RecordScores
 from recondite.attacks.victim import Victim
 from recondite.metrics import score
 from recondite.metrics.floors import VictimScores, gains
@@ -57,7 +57,7 @@ def bounds_of(records: Records) -> tuple[Tensor, Tensor] | None:
 
 def beside(
     originals: Records, rebuilt: Tensor, true: Tensor, public: Records | None, *, told: bool
-) -> tuple[Scores, Gallery, Blind | None]:
+) -> tuple[RecordScores, Gallery, Blind | None]:
     """Reconstructions beside their originals and beside the blind guess, of any kind of records.
 
     Args:
@@ -82,7 +82,7 @@ def beside(
     return scores, gallery, None if guess is None else compared(scores, guess, size)
 
 
-def scored(pixels: Tensor, originals: Tensor) -> tuple[Scores, Gallery]:
+def scored(pixels: Tensor, originals: Tensor) -> tuple[RecordScores, Gallery]:
     """Scores of (victims, batch, c, h, w) in [0, 1], and some of them to show."""
     parts: dict[str, list[Tensor]] = {"mse": [], "psnr": [], "ssim": []}
     ordered = []
@@ -99,7 +99,7 @@ def scored(pixels: Tensor, originals: Tensor) -> tuple[Scores, Gallery]:
         for name, values in parts.items():
             values.append(getattr(result, name))
         ordered.append(mine[result.order.to(mine.device)])
-    scores = Scores(
+    scores = RecordScores(
         metrics=ImageSet.metrics,
         values={
             "mse": _rounded(torch.cat(parts["mse"])),
@@ -116,7 +116,7 @@ def scored(pixels: Tensor, originals: Tensor) -> tuple[Scores, Gallery]:
 
 def scored_records(
     records: Records, rebuilt: Tensor, originals: Tensor, guesses: Tensor | None = None
-) -> tuple[Scores, Gallery]:
+) -> tuple[RecordScores, Gallery]:
     """Scores of records of any kind by their own metrics, and the most exposed of them to show.
 
     Args:
@@ -137,7 +137,7 @@ def scored_records(
 
     keys = [metric.key for metric in records.metrics]
     whole = {key: joined(parts, key) for key in keys}
-    scores = Scores(
+    scores = RecordScores(
         metrics=records.metrics,
         values={key: _rounded(torch.as_tensor(values)) for key, values in whole.items()},
         exposure=records.exposure,
@@ -181,7 +181,12 @@ def public_of(victim: Victim, chosen: Tensor) -> ImageSet | None:
 
 
 def blind_beside(
-    scores: Scores, originals: ImageSet, public: ImageSet | None, *, told: bool, batch_size: int = 1
+    scores: RecordScores,
+    originals: ImageSet,
+    public: ImageSet | None,
+    *,
+    told: bool,
+    batch_size: int = 1,
 ) -> Blind | None:
     """What a guess that saw no release scores at the same images; see :func:`compared`."""
     if public is None:
@@ -192,7 +197,7 @@ def blind_beside(
 
 
 def compared(
-    scores: Scores, guess: BlindGuess, batch_size: int, shown: NDArray[np.uint8] | None = None
+    scores: RecordScores, guess: BlindGuess, batch_size: int, shown: NDArray[np.uint8] | None = None
 ) -> Blind:
     """What an attack gained over a blind guess: the one place where the two are compared.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import torch
 from torch import Tensor, nn
 
-from recondite.attacks.base import Asked
+from recondite.attacks.base import AttackRequest
 from recondite.attacks.knowledge import Knowledge
 from recondite.gradients.leaked import configured_for, leaked_gradients
 from recondite.mechanisms import Mechanism, NoNoise, Observed
@@ -170,7 +170,7 @@ class Victim:
     recipe: TrainingConfig | None = None
     trainer: Callable[[nn.Module, Tensor, Tensor, int], Any] | None = None
     audit: Callable[..., Audit] | None = None
-    asked: Asked = field(default_factory=Asked)
+    asked: AttackRequest = field(default_factory=AttackRequest)
     transcript: Transcript | None = None
     seed: int = 0
     shown: bool = True

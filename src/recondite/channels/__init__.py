@@ -1,7 +1,7 @@
 """Channels: noise on records, before training, sized by the information that may pass."""
 
 from recondite.channels.base import Channel
-from recondite.channels.ledger import BudgetSpent, Ledger
+from recondite.channels.ledger import BudgetSpent, RecordLedger
 from recondite.channels.parameter import ControlledParameterChannel, ParameterStep
 from recondite.channels.personalized import PersonalizedChannel
 from recondite.channels.protected import Protected, ProtectedDataset
@@ -12,13 +12,13 @@ __all__ = [
     "BudgetSpent",
     "Channel",
     "ControlledParameterChannel",
-    "Ledger",
     "MinimumPowerChannel",
     "NaturalChannel",
     "ParameterStep",
     "PersonalizedChannel",
     "Protected",
     "ProtectedDataset",
+    "RecordLedger",
     "Spectrum",
     "WhiteChannel",
 ]

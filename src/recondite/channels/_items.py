@@ -17,7 +17,7 @@ __all__ = [
     "Batch",
     "Collate",
     "Columns",
-    "Features",
+    "FeaturesPlace",
     "add_noise",
     "as_numbers",
     "empty_like",
@@ -34,13 +34,13 @@ def is_tensor(value: Any) -> bool:
 
 
 @dataclass(frozen=True)
-class Features:
+class FeaturesPlace:
     """The place of the features in an item: a position, a key, or None for the item itself."""
 
     place: Any = None
 
     @classmethod
-    def of(cls, item: Any, given: Any) -> Features:
+    def of(cls, item: Any, given: Any) -> FeaturesPlace:
         """Returns the place: the one given, or the first part of a tuple, or the item itself."""
         if given is not None:
             place = cls(given)

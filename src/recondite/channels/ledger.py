@@ -22,12 +22,12 @@ from recondite._files import checked, sealed
 from recondite._forks import generation
 from recondite._locks import Log
 from recondite.channels._items import place_of
-from recondite.channels.secret import Draw
+from recondite.channels.secret import NoiseDraw
 
 if TYPE_CHECKING:
     from recondite.channels.base import Channel
 
-__all__ = ["BudgetSpent", "Counted", "Journal", "Ledger", "law_of"]
+__all__ = ["BudgetSpent", "Counted", "Journal", "RecordLedger", "law_of"]
 
 _FORMAT = "recondite-ledger 1"
 
@@ -143,7 +143,7 @@ def law_of(channel: Channel) -> str:
     return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
-class Ledger:
+class RecordLedger:
     """Counts the uses of every record, before they happen.
 
     Guarantee: :meth:`nats` bounds what all uses that the ledger knows of tell of any one record,
@@ -213,7 +213,7 @@ class Ledger:
             self._journal.write({"simulation": True}, durable=True)
         self.simulation = True
 
-    def draw(self, *draws: Draw) -> None:
+    def draw(self, *draws: NoiseDraw) -> None:
         """Counts draws of `once` noise for all records; those it knows already are free.
 
         Raises:

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from recondite import _validate as check
-from recondite.channels._items import Features, as_numbers, stacked
+from recondite.channels._items import FeaturesPlace, as_numbers, stacked
 from recondite.channels._records import Transform
-from recondite.channels.ledger import BudgetSpent, Ledger
+from recondite.channels.ledger import BudgetSpent, RecordLedger
 from recondite.channels.once import Identity, OnceDataset, OnceNoise
 from recondite.channels.per_step import FreshNoise, PerStepDataset
 from recondite.channels.protected import Protected, ProtectedDataset
-from recondite.channels.secret import Draw, Secret
+from recondite.channels.secret import NoiseDraw, Secret
 
 if TYPE_CHECKING:
     from recondite.channels.base import Channel
@@ -107,7 +107,7 @@ def protect(
     _check_options(noise, secret=secret, identity=identity, seed=seed)
     records = _dataset_of(data)
     first = records[0]
-    place = Features.of(first, features)
+    place = FeaturesPlace.of(first, features)
     size = as_numbers(place.get(first)).size
     if size != channel.dim:
         raise ValueError(f"records must have {channel.dim} features each, got {size}")
@@ -117,7 +117,7 @@ def protect(
             f"{channel.capacity_nats:.6g} nats: fit the channel with a smaller capacity"
         )
     _refuse_changing(records, place)
-    account = Ledger(channel, len(records), total=total_information, path=ledger)
+    account = RecordLedger(channel, len(records), total=total_information, path=ledger)
     single = "float64" not in str(stacked([place.get(first)]).dtype)
     protected: ProtectedDataset
     cached = _fits(first, place, len(records)) if cache is None else cache
@@ -125,7 +125,7 @@ def protect(
     if noise == "once":
         key = Secret(secret)
         once = OnceNoise(channel.noise, key, single=single, identity=identity)
-        draw = Draw(once.name, account.law, channel.capacity_nats)
+        draw = NoiseDraw(once.name, account.law, channel.capacity_nats)
         account.draw(*key.draws, draw)
         key.remember(draw)
         if account.uses > 1:
@@ -174,7 +174,7 @@ def _dataset_of(data: Any) -> Any:
     return data
 
 
-def _refuse_changing(records: Any, place: Features) -> None:
+def _refuse_changing(records: Any, place: FeaturesPlace) -> None:
     """Refuses a data set that gives another record at the second reading."""
     for index in {0, len(records) // 2, len(records) - 1}:
         first, second = (as_numbers(place.get(records[index])) for _ in range(2))
@@ -185,7 +185,7 @@ def _refuse_changing(records: Any, place: Features) -> None:
             )
 
 
-def _fits(item: Any, place: Features, count: int) -> bool:
+def _fits(item: Any, place: FeaturesPlace, count: int) -> bool:
     """Tells whether all features, and what comes with them, take at most 1 GiB."""
     rest = place.put(item, None)
     parts = rest.values() if isinstance(rest, Mapping) else rest or ()

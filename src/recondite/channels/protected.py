@@ -14,12 +14,12 @@ from recondite.channels._items import (
     Batch,
     Collate,
     Columns,
-    Features,
+    FeaturesPlace,
     empty_like,
     is_tensor,
     rows_at,
 )
-from recondite.channels.ledger import Counted, Ledger
+from recondite.channels.ledger import Counted, RecordLedger
 
 __all__ = ["Augmentation", "Protected", "ProtectedDataset", "in_worker"]
 
@@ -41,7 +41,7 @@ class Protected(ABC):
         """The protected data set."""
 
     @property
-    def ledger(self) -> Ledger:
+    def ledger(self) -> RecordLedger:
         """The ledger of uses."""
         ledger = self._protected._ledger
         if ledger is None:
@@ -137,14 +137,14 @@ class ProtectedDataset(Protected):
     def __init__(
         self,
         records: Any,
-        ledger: Ledger,
-        features: Features,
+        ledger: RecordLedger,
+        features: FeaturesPlace,
         *,
         transform: Augmentation | None,
         cached: bool,
     ) -> None:
         self._records = records
-        self._ledger: Ledger | None = ledger
+        self._ledger: RecordLedger | None = ledger
         self._features = features
         self._transform = transform
         self._cached = cached

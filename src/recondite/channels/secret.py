@@ -14,7 +14,7 @@ from typing import Any
 from recondite._files import create
 from recondite._locks import Log
 
-__all__ = ["Draw", "Secret"]
+__all__ = ["NoiseDraw", "Secret"]
 
 _BYTES = 32
 _HEADER = "recondite-secret 1"
@@ -22,7 +22,7 @@ _REFUSED = "a secret is not pickled or copied into files: give secret= a path to
 
 
 @dataclass(frozen=True)
-class Draw:
+class NoiseDraw:
     """One draw of noise for a set of records: what a ledger remembers of it.
 
     Attributes:
@@ -56,7 +56,7 @@ class Secret:
 
     def __init__(self, given: Any = None) -> None:
         self._path: Path | None = None
-        self._draws: list[Draw] = []
+        self._draws: list[NoiseDraw] = []
         if given is None:
             self._key = secrets.token_bytes(_BYTES)
         elif isinstance(given, (bytes, bytearray)):
@@ -69,7 +69,7 @@ class Secret:
             )
 
     @property
-    def draws(self) -> tuple[Draw, ...]:
+    def draws(self) -> tuple[NoiseDraw, ...]:
         """The draws that the secret's file remembers."""
         return tuple(self._draws)
 
@@ -81,7 +81,7 @@ class Secret:
             keyed.update(part)
         return keyed.digest()
 
-    def remember(self, draw: Draw) -> None:
+    def remember(self, draw: NoiseDraw) -> None:
         """Writes a draw to the secret's file, whole and on disk before it returns.
 
         Raises:
@@ -126,7 +126,7 @@ class Secret:
         self._path = path
         # Version 0.1.0 left lines that were cut short, with a newline.
         words = [line.split() for line in lines]
-        self._draws = [Draw(w[1], w[2], float(w[3])) for w in words if len(w) == 4]
+        self._draws = [NoiseDraw(w[1], w[2], float(w[3])) for w in words if len(w) == 4]
 
     def __repr__(self) -> str:
         return "Secret(hidden)"

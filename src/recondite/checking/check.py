@@ -20,7 +20,7 @@ from recondite.checking.displacement import (
 )
 from recondite.checking.findings import CheckResult, Finding, Verdict
 from recondite.checking.pairs import groups, singles, small, unusual
-from recondite.checking.probe import Effect, Noise, Probe, global_randomness, reseed
+from recondite.checking.probe import Effect, MeasuredNoise, Probe, global_randomness, reseed
 from recondite.checking.trainer import Trainer
 from recondite.mechanisms import Mechanism
 
@@ -182,7 +182,7 @@ def _steps(own: _Check, probe: Probe, other: Probe) -> None:
         _single(own, _Scored(own, probe, noise, one, exact), limits[one.pair.distance], needed)
 
 
-def _fresh(own: _Check, noise: Noise, first: Array, second: Array) -> None:
+def _fresh(own: _Check, noise: MeasuredNoise, first: Array, second: Array) -> None:
     """The same noise in two trainings follows from a seed."""
     on = noise.noisy
     same, correlation = repeats(
@@ -199,7 +199,7 @@ def _fresh(own: _Check, noise: Noise, first: Array, second: Array) -> None:
         own.add("fresh-noise", "consistent", line, measured=correlation)
 
 
-def _leaves(own: _Check, found: list[Effect], noise: Noise) -> None:
+def _leaves(own: _Check, found: list[Effect], noise: MeasuredNoise) -> None:
     """What has no noise must not depend on a record."""
     shown: dict[str, float] = {}
     for effect in found:
@@ -219,7 +219,7 @@ def _leaves(own: _Check, found: list[Effect], noise: Noise) -> None:
     own.add("what-leaves", "consistent", line)
 
 
-def _batch_size(own: _Check, probe: Probe, noise: Noise, sizes: tuple[int, int]) -> None:
+def _batch_size(own: _Check, probe: Probe, noise: MeasuredNoise, sizes: tuple[int, int]) -> None:
     """Noise that is divided by the number of records tells that number."""
     record = probe.trainer.records[0]
     direction = noise.weights(own.rng.choice([-1.0, 1.0], probe.size))
@@ -242,7 +242,7 @@ class _Scored:
     """Fresh releases of a pair, scored by what its records were seen to move."""
 
     def __init__(
-        self, own: _Check, probe: Probe, noise: Noise, effect: Effect, exact: bool
+        self, own: _Check, probe: Probe, noise: MeasuredNoise, effect: Effect, exact: bool
     ) -> None:
         self.pair, self.unit, self.dim = effect.pair, probe.trainer.unit, noise.dim
         if not exact:

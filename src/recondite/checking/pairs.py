@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Pair", "groups", "singles", "small", "unusual"]
+__all__ = ["BatchPair", "groups", "singles", "small", "unusual"]
 
 Batch = tuple[Any, ...]
 
@@ -22,7 +22,7 @@ _BASE = 4
 
 
 @dataclass(frozen=True)
-class Pair:
+class BatchPair:
     """Two batches. Those of several pairs may be the same objects: they are then tried once.
 
     Attributes:
@@ -63,7 +63,7 @@ def small(records: Sequence[Any]) -> Any:
 
 def groups(
     records: Sequence[Any], tried: Sequence[Any], size: int, *, replaced: bool
-) -> list[Pair]:
+) -> list[BatchPair]:
     """A few ordinary records, with and without ``size`` copies of another one.
 
     Copies move a sum further than noise does; one of them by at least their mean.
@@ -71,13 +71,17 @@ def groups(
     base: Batch = tuple(records[i] for i in range(min(_BASE, len(records))))
     made: list[Batch] = [(*base, *(record,) * size) for record in tried]
     if not replaced:
-        return [Pair(batch, base, size, False, f"{size} copies of one record") for batch in made]
+        return [
+            BatchPair(batch, base, size, False, f"{size} copies of one record") for batch in made
+        ]
     what = f"{size} copies of one record replaced"
     both = combinations(made[:_REPLACING], 2)
-    return [Pair(one, other, 2 * size, True, what) for one, other in both]
+    return [BatchPair(one, other, 2 * size, True, what) for one, other in both]
 
 
-def singles(tried: Sequence[Any], padding: Batch, *, replaced: bool, empty: bool) -> list[Pair]:
+def singles(
+    tried: Sequence[Any], padding: Batch, *, replaced: bool, empty: bool
+) -> list[BatchPair]:
     """One record beside none, beside one that weighs little, and in place of another.
 
     Args:
@@ -88,16 +92,18 @@ def singles(tried: Sequence[Any], padding: Batch, *, replaced: bool, empty: bool
     """
     made: list[Batch] = [(*padding[1:], record) for record in tried]
     found = [
-        Pair(one, other, 2, True, "one record in place of another")
+        BatchPair(one, other, 2, True, "one record in place of another")
         for one, other in combinations(made, 2)
     ]
     if replaced:
         return found
     beside: list[Batch] = [(*padding, record) for record in tried]
-    found += [Pair(batch, padding, 1, False, "one record beside a small one") for batch in beside]
+    found += [
+        BatchPair(batch, padding, 1, False, "one record beside a small one") for batch in beside
+    ]
     none: Batch = ()
     if empty:
-        found += [Pair(batch, none, 1, False, "one record beside none") for batch in made]
+        found += [BatchPair(batch, none, 1, False, "one record beside none") for batch in made]
     return found
 
 

@@ -14,10 +14,10 @@ import numpy as np
 import numpy.typing as npt
 
 from recondite._interrupts import interrupted
-from recondite.checking.pairs import Pair
+from recondite.checking.pairs import BatchPair
 from recondite.checking.trainer import Trainer, as_arrays
 
-__all__ = ["Effect", "Noise", "Probe", "global_randomness", "reseed"]
+__all__ = ["Effect", "MeasuredNoise", "Probe", "global_randomness", "reseed"]
 
 Array = npt.NDArray[np.float64]
 
@@ -51,7 +51,7 @@ def global_randomness(seed: int | None) -> Iterator[np.random.Generator]:
 
 
 @dataclass(frozen=True)
-class Noise:
+class MeasuredNoise:
     """What repeated steps on one batch have in common.
 
     Attributes:
@@ -93,18 +93,18 @@ class Effect:
       second: Second half; where noise cancels, the same.
     """
 
-    pair: Pair
+    pair: BatchPair
     first: Array
     second: Array
 
-    def products(self, noise: Noise) -> tuple[float, float]:
+    def products(self, noise: MeasuredNoise) -> tuple[float, float]:
         """Squared length in units of the noise without its own noise, and with it."""
         on = noise.noisy
         one, two = self.first[on] / noise.scale[on], self.second[on] / noise.scale[on]
         mean = 0.5 * (one + two)
         return float(one @ two), float(mean @ mean)
 
-    def length(self, noise: Noise) -> float:
+    def length(self, noise: MeasuredNoise) -> float:
         """How far the records move the update, in standard deviations of its noise: an estimate."""
         return float(max(0.0, self.products(noise)[0]) ** 0.5)
 
@@ -169,7 +169,7 @@ class Probe:
         """So many releases, as rows."""
         return np.stack([self.release(batch) for _ in range(count)])
 
-    def noise(self, rows: Array) -> Noise:
+    def noise(self, rows: Array) -> MeasuredNoise:
         """The noise of steps on one batch."""
         same = (rows == rows[0]).all(0)
         variance = rows.var(0, ddof=1)
@@ -180,7 +180,7 @@ class Probe:
                 # A part with some still coordinates: those have none, the others share one.
                 level = float(np.sqrt(variance[place][moving].mean()))
                 scale[place] = np.where(moving, level, 0.0)
-        return Noise(scale, self.parts)
+        return MeasuredNoise(scale, self.parts)
 
     def mean(self, batch: Sequence[Any], count: int) -> Array:
         """Mean of so many steps."""
@@ -190,7 +190,7 @@ class Probe:
         return total / count
 
     def effects(
-        self, pairs: Sequence[Pair], count: int, rng: np.random.Generator
+        self, pairs: Sequence[BatchPair], count: int, rng: np.random.Generator
     ) -> tuple[list[Effect], bool]:
         """What the records of each pair move, and whether that is exact: noise cancelled.
 

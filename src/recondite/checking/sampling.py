@@ -43,14 +43,14 @@ def contradictions(schedule: Schedule, passes: Passes, records: int, miss: float
       records: How many there are.
       miss: Of each test.
     """
-    seen = _Seen(passes, records, miss)
+    seen = _SeenBatches(passes, records, miss)
     found = [] if seen.total else ["the loader hands out no batches"]
     found += seen.twice()
     return found + _BY_SAMPLING[schedule.sampling](seen, schedule)
 
 
 @dataclass(frozen=True)
-class _Seen:
+class _SeenBatches:
     passes: Passes
     records: int
     miss: float
@@ -129,7 +129,7 @@ class _Seen:
         return []
 
 
-def _poisson(seen: _Seen, schedule: Any) -> list[str]:
+def _poisson(seen: _SeenBatches, schedule: Any) -> list[str]:
     told = float(schedule.rate)
     if told == 1.0 or not seen.total:
         return []
@@ -137,7 +137,7 @@ def _poisson(seen: _Seen, schedule: Any) -> list[str]:
     return seen.rate(told) or seen.one_size(told) + seen.once_a_pass(told)
 
 
-def _allocation(seen: _Seen, schedule: Any) -> list[str]:
+def _allocation(seen: _SeenBatches, schedule: Any) -> list[str]:
     found = seen.every_pass(exactly=True)
     lengths = {len(one) for one in seen.passes}
     if lengths != {schedule.batches}:
@@ -145,12 +145,12 @@ def _allocation(seen: _Seen, schedule: Any) -> list[str]:
     return found + (seen.one_size(1 / schedule.batches) if schedule.batches > 1 else [])
 
 
-def _shuffled(seen: _Seen, schedule: Any) -> list[str]:
+def _shuffled(seen: _SeenBatches, schedule: Any) -> list[str]:
     found = seen.every_pass(exactly=False)
     return found + _too_large(seen.sizes, schedule.batch_size)
 
 
-def _fixed_size(seen: _Seen, schedule: Any) -> list[str]:
+def _fixed_size(seen: _SeenBatches, schedule: Any) -> list[str]:
     found = _too_large(seen.sizes, schedule.batch_size)
     if not found and len(set(seen.sizes)) > 1:
         found.append(f"batches have {min(seen.sizes)} to {max(seen.sizes)} records, not one size")
@@ -176,7 +176,7 @@ def _too_large(sizes: Sequence[int], told: int) -> list[str]:
     return []
 
 
-_BY_SAMPLING: dict[str, Callable[[_Seen, Any], list[str]]] = {
+_BY_SAMPLING: dict[str, Callable[[_SeenBatches, Any], list[str]]] = {
     "poisson": _poisson,
     "allocation": _allocation,
     "shuffled": _shuffled,

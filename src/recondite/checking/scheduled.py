@@ -16,7 +16,7 @@ from recondite.accounting.pld import pld_epsilon
 from recondite.checking.claim import PrivacyClaim
 from recondite.checking.displacement import displacement
 from recondite.checking.findings import Verdict
-from recondite.checking.pairs import Pair
+from recondite.checking.pairs import BatchPair
 from recondite.checking.probe import Probe
 from recondite.mechanisms import Mechanism
 
@@ -30,7 +30,7 @@ _STAGES = 5
 class Measured:
     """A pair of batches, the direction in which they differ, and how far the claim lets them."""
 
-    pair: Pair
+    pair: BatchPair
     direction: Array
     limit: float
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from recondite.report.ladder import View
     from recondite.report.recommend import Requirements
 
-__all__ = ["PARTICIPATION", "REQUIRE", "THREAT", "Asked", "answered", "tell", "to_dict"]
+__all__ = ["PARTICIPATION", "REQUIRE", "THREAT", "AnswerOptions", "answered", "tell", "to_dict"]
 
 REQUIRE = Annotated[
     list[str] | None,
@@ -41,7 +41,7 @@ Gate = tuple[bool, str]
 
 
 @dataclass(frozen=True)
-class Asked:
+class AnswerOptions:
     """What is asked of the results: budgets, and for which intruder."""
 
     requirements: Requirements | None
@@ -49,7 +49,9 @@ class Asked:
     participation: str | None
 
     @classmethod
-    def of(cls, require: list[str] | None, threat: str | None, participation: str | None) -> Asked:
+    def of(
+        cls, require: list[str] | None, threat: str | None, participation: str | None
+    ) -> AnswerOptions:
         """From the command line, checked before anything runs."""
         from recondite.attacks.base import THREATENED
         from recondite.report.ladder import PARTICIPATIONS
@@ -62,7 +64,7 @@ class Asked:
         return cls(Requirements.parse(require) if require else None, threat, participation)
 
 
-def answered(folders: Sequence[Path], asked: Asked) -> tuple[Answers, View, Gate | None]:
+def answered(folders: Sequence[Path], asked: AnswerOptions) -> tuple[Answers, View, Gate | None]:
     """What the rows of runs answer, to whom, and whether something meets what is required."""
     from recondite.report.answer import Answers
     from recondite.report.rows import read_runs
@@ -73,7 +75,7 @@ def answered(folders: Sequence[Path], asked: Asked) -> tuple[Answers, View, Gate
     return answers, view, gate
 
 
-def tell(folders: Sequence[Path], asked: Asked, *, as_json: bool = False) -> None:
+def tell(folders: Sequence[Path], asked: AnswerOptions, *, as_json: bool = False) -> None:
     """The answer of finished runs; exit code 1 where nothing meets what is required."""
     answers, view, gate = answered(folders, asked)
     if as_json:

@@ -177,7 +177,7 @@ def attack(
         print_attacks()
         return 0
     from recondite.attacks import registry
-    from recondite.attacks.base import Asked
+    from recondite.attacks.base import AttackRequest
     from recondite.studies.given_gradients import attack_file
     from recondite.studies.given_model import attack_members
     from recondite.studies.one_attack import attack_victim
@@ -192,7 +192,7 @@ def attack(
             options[key] = value
     plain = {key: tuple(v) if isinstance(v, list) else v for key, v in options.items()}
     made = registry.build(name, **plain)
-    made.check_threat(Asked(threat=threat))
+    made.check_threat(AttackRequest(threat=threat))
     defended = _defence(defence, capacity, given) | theirs
     place = None if data_dir is None else str(data_dir)
     trained_by: Options = {"norm": norm, "device": device}

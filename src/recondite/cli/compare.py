@@ -9,7 +9,15 @@ from typing import Annotated, Any
 
 import typer
 
-from recondite.cli.answers import PARTICIPATION, REQUIRE, THREAT, Asked, answered, tell, to_dict
+from recondite.cli.answers import (
+    PARTICIPATION,
+    REQUIRE,
+    THREAT,
+    AnswerOptions,
+    answered,
+    tell,
+    to_dict,
+)
 from recondite.cli.comparison import show, show_answer
 from recondite.cli.options import ANSWER, DATA, OUTPUT, RUNNING, grouped
 from recondite.cli.output import print_json, print_table, progress
@@ -95,7 +103,7 @@ def compare(
     as_json: Annotated[bool, typer.Option("--json", help="A summary as JSON.")] = False,
 ) -> None:
     """Runs a study, or answers from a finished run."""
-    asked = Asked.of(require, threat, participation)
+    asked = AnswerOptions.of(require, threat, participation)
     if study.is_dir():
         tell([study], asked, as_json=as_json)
         return
@@ -134,7 +142,7 @@ def demo(
     """Runs the built-in study."""
     from importlib import resources
 
-    asked = Asked.of(None, threat, participation)
+    asked = AnswerOptions.of(None, threat, participation)
     with progress("reading the study"):
         place = resources.files("recondite.studies").joinpath("demo.yaml")
         with resources.as_file(place) as path:
@@ -160,7 +168,7 @@ def report(
     """Builds a report."""
     import recondite.report as reports
 
-    asked = Asked.of(require, threat, participation)
+    asked = AnswerOptions.of(require, threat, participation)
     with progress("building the report"):
         # Of several runs it belongs to none of them: it goes where the command was typed.
         default = runs[0] / "report.html" if len(runs) == 1 else Path("report.html")
@@ -221,7 +229,7 @@ def _compare(
     mlflow: bool = False,
     with_report: bool = True,
     show_private: bool = False,
-    asked: Asked,
+    asked: AnswerOptions,
 ) -> None:
     from recondite.cli.monitor import make_monitor
     from recondite.studies.runner import compare as run

@@ -15,14 +15,14 @@ __all__ = ["figure", "print_json", "print_table", "progress", "settings"]
 
 
 @dataclass
-class Settings:
+class GlobalOptions:
     """Global options of the command that runs."""
 
     quiet: bool = False
     debug: bool = False
 
 
-settings = Settings()
+settings = GlobalOptions()
 
 
 def print_json(value: dict[str, Any]) -> None:

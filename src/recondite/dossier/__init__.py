@@ -12,10 +12,10 @@ from recondite._lazy import lazy_names
 
 if TYPE_CHECKING:
     from recondite.dossier.making import make
-    from recondite.dossier.manifest import Verdict, verify
+    from recondite.dossier.manifest import Verification, verify
 
-__all__ = ["Verdict", "make", "verify"]
+__all__ = ["Verification", "make", "verify"]
 
 __getattr__, __dir__ = lazy_names(
-    __name__, {"making": ("make",), "manifest": ("Verdict", "verify")}
+    __name__, {"making": ("make",), "manifest": ("Verification", "verify")}
 )

@@ -9,18 +9,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from recondite.accounting.auditing import clopper_pearson_low
-from recondite.report.claims import Claim, claims
-from recondite.report.evidence import Chance, Finding, evidence, threat_of
+from recondite.report.claims import ClaimedBound, claims
+from recondite.report.evidence import AttackFinding, Chance, evidence, threat_of
 from recondite.report.points import Point
 from recondite.report.quantities import attack_name, axis, bound
-from recondite.report.rows import Row, Run, number, section
+from recondite.report.rows import Row, StoredRun, number, section
 from recondite.report.words import at_least, chance, figure
 
-__all__ = ["Trial", "log"]
+__all__ = ["AttackTrial", "log"]
 
 
 @dataclass(frozen=True)
-class Trial:
+class AttackTrial:
     """One attack on one trained model.
 
     Attributes:
@@ -52,13 +52,13 @@ class Trial:
     when: str
 
 
-def log(run: Run, points: Sequence[Point]) -> list[Trial]:
+def log(run: StoredRun, points: Sequence[Point]) -> list[AttackTrial]:
     """Every attack of a run in the order of its rows, those that failed at the end."""
     made = [trial for point in points for row in point.rows for trial in _tried(point, row)]
     return [*made, *(_failed(row) for row in run.failed if row.get("attack") not in (None, "none"))]
 
 
-def _tried(point: Point, row: Row) -> Iterator[Trial]:
+def _tried(point: Point, row: Row) -> Iterator[AttackTrial]:
     alone = replace(point, rows=(row,))
     shown = evidence(alone)
     chances = list(shown.chances)
@@ -77,9 +77,9 @@ def _tried(point: Point, row: Row) -> Iterator[Trial]:
 
 
 def _trial(
-    point: Point, row: Row, found: Finding, power: str, victims: str, *, contradicts: bool
-) -> Trial:
-    return Trial(
+    point: Point, row: Row, found: AttackFinding, power: str, victims: str, *, contradicts: bool
+) -> AttackTrial:
+    return AttackTrial(
         defence=point.label,
         seed=_seed(row),
         attack=found.attack,
@@ -95,7 +95,7 @@ def _trial(
     )
 
 
-def _audited(point: Point, row: Row, claim: Claim) -> Trial:
+def _audited(point: Point, row: Row, claim: ClaimedBound) -> AttackTrial:
     lower = claim.lower or 0.0
     said = "contradicted" if claim.violated else "not contradicted"
     share = lower / claim.claim if claim.claim > 0 else 0.0
@@ -106,7 +106,7 @@ def _audited(point: Point, row: Row, claim: Claim) -> Trial:
         power = f"strong: it reached {chance(share)} of the claim"
     else:
         power = f"too weak to tell: it reached {chance(share)} of the claim"
-    return Trial(
+    return AttackTrial(
         defence=point.label,
         seed=_seed(row),
         attack=f"Audit of {axis(claim.notion).short}: {claim.how}",
@@ -125,8 +125,8 @@ def _audited(point: Point, row: Row, claim: Claim) -> Trial:
     )
 
 
-def _failed(row: Row) -> Trial:
-    return Trial(
+def _failed(row: Row) -> AttackTrial:
+    return AttackTrial(
         defence=str(row.get("label") or "unnamed"),
         seed=_seed(row),
         attack=attack_name(str(row.get("attack"))),

@@ -12,11 +12,11 @@ from datetime import datetime, timezone
 from typing import Any
 
 from recondite._version import __version__
-from recondite.dossier.attacks import Trial, log
+from recondite.dossier.attacks import AttackTrial, log
 from recondite.dossier.limits import not_covered, search
 from recondite.dossier.questions import Table, tables
 from recondite.dossier.recheck import account_command
-from recondite.dossier.source import Source
+from recondite.dossier.source import DossierRun
 from recondite.notions import figures, json_ready
 from recondite.report.answer import Answers
 from recondite.report.ladder import VIEWS, Standing
@@ -60,7 +60,7 @@ class Against:
 
 
 @dataclass(frozen=True)
-class Setting:
+class DefenceEntry:
     """One defence at one strength: whom it protects, what it promises and on what that rests."""
 
     label: str
@@ -109,9 +109,9 @@ class Dossier:
     answer: tuple[str, ...]
     trained: dict[str, str]
     digests: dict[str, str]
-    settings: tuple[Setting, ...]
+    settings: tuple[DefenceEntry, ...]
     threats: tuple[Threat, ...]
-    attacks: tuple[Trial, ...]
+    attacks: tuple[AttackTrial, ...]
     not_covered: tuple[str, ...]
     search: tuple[str, ...]
     software: dict[str, str]
@@ -124,7 +124,7 @@ class Dossier:
         return plain
 
 
-def compose(source: Source, digests: dict[str, str]) -> Dossier:
+def compose(source: DossierRun, digests: dict[str, str]) -> Dossier:
     """Everything that is said of a run.
 
     Args:
@@ -163,7 +163,7 @@ def compose(source: Source, digests: dict[str, str]) -> Dossier:
     )
 
 
-def _setting(answers: Answers, point: Point) -> Setting:
+def _setting(answers: Answers, point: Point) -> DefenceEntry:
     first = point.rows[0]
     privacy = section(first, "privacy")
     group = privacy.get("group_size")
@@ -172,7 +172,7 @@ def _setting(answers: Answers, point: Point) -> Setting:
         str(line) for row in point.rows for line in section(row, "privacy").get("assumptions") or []
     )
     known = figures()
-    return Setting(
+    return DefenceEntry(
         label=point.label,
         defence=point.defence,
         models=point.seeds,
@@ -232,7 +232,7 @@ def _measured(value: Estimate | None) -> str:
     return f"{percent(value.mean)} ({f'95%: {ends}, ' if ends else 'no interval: '}{count})"
 
 
-def _verify(source: Source, settings: Sequence[Setting]) -> list[tuple[str, str]]:
+def _verify(source: DossierRun, settings: Sequence[DefenceEntry]) -> list[tuple[str, str]]:
     steps = [("Every file is what was signed or listed", "recondite dossier verify DIR")]
     steps += [
         (f"The bounds of {one.label}, from its settings alone", one.command)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from recondite.dossier.attacks import Trial
-from recondite.dossier.source import Source
+from recondite.dossier.attacks import AttackTrial
+from recondite.dossier.source import DossierRun
 from recondite.report.answer import Answers
 from recondite.report.ladder import VIEWS
 from recondite.report.provenance import scope, simulated
@@ -29,7 +29,7 @@ _OUTSIDE = (
 )
 
 
-def not_covered(source: Source, answers: Answers, attacks: Sequence[Trial]) -> list[str]:
+def not_covered(source: DossierRun, answers: Answers, attacks: Sequence[AttackTrial]) -> list[str]:
     """What an assessor must not read into the dossier, in sentences."""
     lines = [] if source.finished else [source.status]
     if simulated([source.run]):
@@ -69,7 +69,7 @@ def not_covered(source: Source, answers: Answers, attacks: Sequence[Trial]) -> l
     return [*lines, *_OUTSIDE]
 
 
-def search(source: Source, answers: Answers) -> list[str]:
+def search(source: DossierRun, answers: Answers) -> list[str]:
     """How the settings were chosen, and the price of that."""
     models = sum(point.seeds for point in answers.points)
     if source.kind == "training":

@@ -11,7 +11,7 @@ from recondite._files import write_atomically
 from recondite.dossier import manifest
 from recondite.dossier.content import Dossier, compose
 from recondite.dossier.questions import PARTS
-from recondite.dossier.source import Source, read_source
+from recondite.dossier.source import DossierRun, read_source
 from recondite.report.rows import Row, section
 
 __all__ = ["make"]
@@ -59,7 +59,7 @@ def make(run: str | Path, out: str | Path, *, key: str | Path | None = None) -> 
     return folder, "" if signer is None else manifest.sign(folder, listed, signer)
 
 
-def _study_file(source: Source) -> dict[str, bytes]:
+def _study_file(source: DossierRun) -> dict[str, bytes]:
     """The study as ``recondite compare`` reads it: JSON is YAML.
 
     What is stored of a study holds every key of every attack; rows hold those that it read. So an

@@ -29,7 +29,15 @@ if TYPE_CHECKING:
         Ed25519PublicKey,
     )
 
-__all__ = ["Verdict", "digest", "read_private_key", "read_public_key", "sign", "verify", "write"]
+__all__ = [
+    "Verification",
+    "digest",
+    "read_private_key",
+    "read_public_key",
+    "sign",
+    "verify",
+    "write",
+]
 
 MANIFEST, SIGNATURE, SIGNER = "manifest.json", "manifest.sig", "signer.pem"
 SCHEMA = "recondite-dossier-manifest/1"
@@ -37,7 +45,7 @@ LARGEST = 1 << 22  # bytes of a manifest: far more than any dossier needs
 
 
 @dataclass(frozen=True)
-class Verdict:
+class Verification:
     """What a check found.
 
     Attributes:
@@ -83,7 +91,9 @@ def sign(folder: Path, manifest: bytes, key: Ed25519PrivateKey) -> str:
     return _fingerprint(public)
 
 
-def verify(folder: str | os.PathLike[str], key: str | os.PathLike[str] | None = None) -> Verdict:
+def verify(
+    folder: str | os.PathLike[str], key: str | os.PathLike[str] | None = None
+) -> Verification:
     """Checks every digest, files that are missing or were added, and the signature.
 
     Args:
@@ -114,7 +124,7 @@ def verify(folder: str | os.PathLike[str], key: str | os.PathLike[str] | None = 
             problems.append(f"{name} was changed: its digest differs")
     signer, wrong = _signature(place, content, trusted)
     problems += wrong
-    return Verdict(
+    return Verification(
         problems=tuple(problems),
         files=len(files),
         signed=signer is not None and not wrong,

@@ -11,8 +11,8 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from recondite.dossier.attacks import Trial
-from recondite.dossier.source import Source
+from recondite.dossier.attacks import AttackTrial
+from recondite.dossier.source import DossierRun
 from recondite.report.answer import Answers
 from recondite.report.evidence import threat_of
 
@@ -203,7 +203,7 @@ _DOCUMENTS = (
 )  # fmt: skip
 
 
-def tables(source: Source, answers: Answers, attacks: Sequence[Trial]) -> list[Table]:
+def tables(source: DossierRun, answers: Answers, attacks: Sequence[AttackTrial]) -> list[Table]:
     """The four tables of a run."""
     facts = _facts(source, answers, attacks)
     return [
@@ -219,7 +219,7 @@ def _answer(asked: _Asked, facts: _Facts) -> Question:
     return Question(question, place, answered, anchor if answered else None, where)
 
 
-def _facts(source: Source, answers: Answers, attacks: Sequence[Trial]) -> _Facts:
+def _facts(source: DossierRun, answers: Answers, attacks: Sequence[AttackTrial]) -> _Facts:
     points = [point for point in answers.points if point.bounded]
     rows = [row for point in answers.points for row in point.rows]
     tried = {

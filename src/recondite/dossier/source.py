@@ -6,19 +6,19 @@ import json
 from dataclasses import dataclass
 from pathlib import Path
 
-from recondite.report.rows import Row, Run, read_runs, section
+from recondite.report.rows import Row, StoredRun, read_runs, section
 from recondite.studies import store
 from recondite.studies.defences import kinds
 from recondite.studies.rows import notions
 
-__all__ = ["Source", "read_source"]
+__all__ = ["DossierRun", "read_source"]
 
 RECORD = "record.json"
 BEGUN = ("ledger.json", "channel.jsonl", "checkpoint.pt")
 
 
 @dataclass(frozen=True)
-class Source:
+class DossierRun:
     """A run that was read.
 
     Attributes:
@@ -31,7 +31,7 @@ class Source:
       files: The evidence, by name: handed over with the dossier as it is.
     """
 
-    run: Run
+    run: StoredRun
     kind: str
     finished: bool
     missing: int
@@ -40,7 +40,7 @@ class Source:
     files: dict[str, bytes]
 
 
-def read_source(path: str | Path) -> Source:
+def read_source(path: str | Path) -> DossierRun:
     """Reads a run.
 
     Args:
@@ -64,7 +64,7 @@ def read_source(path: str | Path) -> Source:
     return _training(place / RECORD if place.is_dir() else place)
 
 
-def _study(folder: Path) -> Source:
+def _study(folder: Path) -> DossierRun:
     run = read_runs([folder])[0]
     asked = run.study.get("keys")
     there = {row.get("key") for row in run.rows}
@@ -88,10 +88,10 @@ def _study(folder: Path) -> Source:
     searched = sum(
         str(line.get("kind")) != "target" for line in store.read_lines(folder / "targets.jsonl")
     )
-    return Source(run, "study", finished, missing, status, searched, files)
+    return DossierRun(run, "study", finished, missing, status, searched, files)
 
 
-def _training(path: Path) -> Source:
+def _training(path: Path) -> DossierRun:
     try:
         content = path.read_bytes()
         record = json.loads(content)
@@ -110,9 +110,9 @@ def _training(path: Path) -> Source:
         raise ValueError(f"run {path} has no {lacking[0]}: it is no whole record of a training")
     rows = _rows(record)
     name = str(section(record, "model").get("name") or path.parent.name)
-    run = Run(0, name, path.parent, rows, {"machine": record.get("machine") or {}})
+    run = StoredRun(0, name, path.parent, rows, {"machine": record.get("machine") or {}})
     status = "The training finished: its record is written at the end."
-    return Source(run, "training", True, 0, status, 0, {RECORD: content})
+    return DossierRun(run, "training", True, 0, status, 0, {RECORD: content})
 
 
 def _rows(record: Row) -> tuple[Row, ...]:

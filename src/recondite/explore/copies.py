@@ -5,23 +5,23 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
-from recondite.explore.question import Question
+from recondite.explore.question import Query
 
 __all__ = ["copies"]
 
 
-def copies(asked: Question) -> dict[str, str]:
+def copies(asked: Query) -> dict[str, str]:
     """The setting in three languages, by name: ``python``, ``command`` and ``yaml``."""
     return {"python": _python(asked), "command": _command(asked), "yaml": _yaml(asked)}
 
 
-def _given(asked: Question) -> dict[str, Any]:
+def _given(asked: Query) -> dict[str, Any]:
     """The parameters of the mechanism that the form sets, and nothing that follows from them."""
     kept = (asked.mechanism.parameter, "dim", "blocks")
     return {name: value for name, value in asked.mechanism.parameters().items() if name in kept}
 
 
-def _python(asked: Question) -> str:
+def _python(asked: Query) -> str:
     kind = type(asked.mechanism)
     values = ", ".join(f"{name}={value!r}" for name, value in _given(asked).items())
     return (
@@ -37,7 +37,7 @@ def _python(asked: Question) -> str:
     )
 
 
-def _command(asked: Question) -> str:
+def _command(asked: Query) -> str:
     options: list[str] = []
     for name, value in _given(asked).items():
         text = ",".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
@@ -48,7 +48,7 @@ def _command(asked: Question) -> str:
     return shlex.join(["recondite", "account", asked.mechanism.name, *options])
 
 
-def _yaml(asked: Question) -> str:
+def _yaml(asked: Query) -> str:
     import yaml
 
     given = {name: value for name, value in _given(asked).items() if name != "dim"}

@@ -21,7 +21,7 @@ from recondite.federated.cost import Spent, spent
 from recondite.federated.ledger import Line, ReleaseLedger
 from recondite.notions.bounds import round_bound
 from recondite.report.points import make_points
-from recondite.report.rows import Row, Run, number, read_runs, section
+from recondite.report.rows import Row, StoredRun, number, read_runs, section
 from recondite.report.words import at_least, at_most, figure, percent, score
 
 __all__ = ["snapshot", "stamp"]
@@ -129,7 +129,7 @@ def _read_json(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _evidence(folder: Path) -> list[Run]:
+def _evidence(folder: Path) -> list[StoredRun]:
     """What the auditor wrote so far; none before its first row."""
     try:
         return read_runs([folder])
@@ -219,6 +219,6 @@ def _attacked(row: Row) -> dict[str, Any]:
     }
 
 
-def _best(row: Row, runs: Sequence[Run], *, show_private: bool) -> dict[str, Any]:
+def _best(row: Row, runs: Sequence[StoredRun], *, show_private: bool) -> dict[str, Any]:
     shown = images(row, runs[0].directory, show_private=show_private)
     return {**_attacked(row), "images": shown}

@@ -18,7 +18,7 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-__all__ = ["POLICY", "Guard"]
+__all__ = ["POLICY", "RequestGuard"]
 
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; "
@@ -35,7 +35,7 @@ _HEADERS = {
 _CHANGES = ("POST", "PUT", "DELETE", "PATCH")
 
 
-class Guard:
+class RequestGuard:
     """Checks every request, and adds the headers of the policy to every response.
 
     Args:

@@ -14,7 +14,7 @@ __all__ = ["seen_by"]
 
 
 @dataclass(frozen=True)
-class _Seen(Schedule):
+class _SeenSchedule(Schedule):
     """A schedule whose releases an intruder sees otherwise than its account takes them to be."""
 
     given: Schedule
@@ -46,7 +46,7 @@ class _Seen(Schedule):
         return self.given.to_dict()
 
 
-class _Told(_Seen):
+class _Told(_SeenSchedule):
     """The intruder is told in which steps the record took part: nothing is amplified.
 
     Guarantee: the relation is the schedule's own; both neighbours draw the same batches, so the
@@ -61,7 +61,7 @@ class _Told(_Seen):
         return Composition.of([(law if rate == 1.0 else RevealedLoss(law, rate), chances)])
 
 
-class _OneUpdate(_Seen):
+class _OneUpdate(_SeenSchedule):
     """The intruder sees one update that the record took part in, as a curious server does."""
 
     def composition(self, mechanism: Mechanism, group_size: int = 1) -> Composition:

@@ -20,7 +20,7 @@ from starlette.routing import Route
 from recondite import _validate
 from recondite._version import __version__
 from recondite.explore.copies import copies
-from recondite.explore.question import LOCKS, PARTICIPATIONS, THREATS, Question, Refused, typed
+from recondite.explore.question import LOCKS, PARTICIPATIONS, THREATS, Query, Refused, typed
 from recondite.explore.runs import Opened, Runs
 
 __all__ = ["application"]
@@ -39,7 +39,7 @@ class _GivenUp(Exception):  # noqa: N818
 
 
 def application(runs: Runs, uploads: Path, *, show_private: bool = False) -> Starlette:
-    """The application, to be put behind a :class:`~recondite.explore.guard.Guard`."""
+    """The application, to be put behind a :class:`~recondite.explore.guard.RequestGuard`."""
     app = _App(runs, uploads, show_private=show_private)
     routes = [
         Route("/", app.page),
@@ -156,8 +156,8 @@ class _App:
             left.set()
         yield _event("end", {})
 
-    def _asked(self, form: dict[str, str]) -> Question:
-        asked = Question.read(form)
+    def _asked(self, form: dict[str, str]) -> Query:
+        asked = Query.read(form)
         if asked.lock != LOCKS[-1]:
             return asked
         from dataclasses import replace
@@ -167,7 +167,7 @@ class _App:
         # What a stored run measured is looked up, and the rest follows from its noise.
         return replace(accurate(asked, self._chosen(form)), lock="")
 
-    def _stored(self, asked: Question, form: dict[str, str]) -> dict[str, Any]:
+    def _stored(self, asked: Query, form: dict[str, str]) -> dict[str, Any]:
         from recondite.explore.stored import nearest
 
         return nearest(asked, self._chosen(form), show_private=self.private)

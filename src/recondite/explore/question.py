@@ -15,7 +15,7 @@ from recondite.explore.intruders import seen_by
 from recondite.mechanisms import Mechanism, UndefinedNotionError
 from recondite.mechanisms.registry import mechanisms
 
-__all__ = ["LOCKS", "PARTICIPATIONS", "SOLVED", "THREATS", "Question", "Refused", "typed"]
+__all__ = ["LOCKS", "PARTICIPATIONS", "SOLVED", "THREATS", "Query", "Refused", "typed"]
 
 LOCKS = ("", "epsilon", "rero", "identification", "accuracy")
 SOLVED = ("noise", "epochs")
@@ -39,7 +39,7 @@ class Refused(ValueError):  # noqa: N818  (it is an answer to the form, in one l
 
 
 @dataclass(frozen=True)
-class Question:
+class Query:
     """One setting of a training, an intruder, and a target that may be locked.
 
     Attributes:
@@ -77,7 +77,7 @@ class Question:
     model: str
 
     @classmethod
-    def read(cls, form: Mapping[str, str]) -> Question:
+    def read(cls, form: Mapping[str, str]) -> Query:
         """From the fields of the form, as a person typed them.
 
         Raises:
@@ -151,7 +151,7 @@ class Question:
             "random would satisfy it; choose a smaller δ"
         )
 
-    def at(self, strength: float | None = None, epochs: int | None = None) -> Question:
+    def at(self, strength: float | None = None, epochs: int | None = None) -> Query:
         """The same with other noise or another number of epochs."""
         mechanism = self.mechanism if strength is None else self.mechanism.with_strength(strength)
         return dataclasses.replace(self, mechanism=mechanism, epochs=epochs or self.epochs)
@@ -180,7 +180,7 @@ def _mechanism(form: Mapping[str, str], *, searched: bool) -> Mechanism:
 def _field(line: str) -> str:
     """The field that an error of the library speaks of: its first word, or the defence."""
     word = line.split(maxsplit=1)[0] if line else ""
-    known = {field.name for field in dataclasses.fields(Question)} | set(_OWN)
+    known = {field.name for field in dataclasses.fields(Query)} | set(_OWN)
     return word if word in known else "defence" if "dim" not in line else "dim"
 
 

@@ -47,7 +47,7 @@ def serve(
         from recondite.explore.pages import application
     except ModuleNotFoundError as error:
         raise ValueError(f"explore needs {error.name}: pip install 'recondite[explore]'") from None
-    from recondite.explore.guard import Guard
+    from recondite.explore.guard import RequestGuard
     from recondite.explore.runs import Runs
 
     opened = Runs(out, runs)
@@ -58,7 +58,7 @@ def serve(
     with tempfile.TemporaryDirectory(prefix="recondite-explore-") as uploads, listening:
         app = application(opened, Path(uploads), show_private=show_private)
         config = uvicorn.Config(
-            Guard(app, token, port),
+            RequestGuard(app, token, port),
             log_level="error",
             access_log=False,
             lifespan="off",

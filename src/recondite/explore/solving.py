@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from recondite.accounting.composition import Composition, epsilon_from_renyi
-from recondite.explore.question import Question, Refused
+from recondite.explore.question import Query, Refused
 from recondite.mechanisms import UndefinedNotionError
 from recondite.notions import json_ready
 from recondite.notions.bounds import round_bound
@@ -51,7 +51,7 @@ class Answer:
     """
 
     stage: str
-    question: Question
+    question: Query
     epsilon: float | None
     rero: float | None
     identification: float | None
@@ -113,7 +113,7 @@ _SEES = {
 }
 
 
-def coarse(question: Question) -> Answer:
+def coarse(question: Query) -> Answer:
     """The answer by Rényi divergences on a grid of orders: any order gives a bound that holds.
 
     Raises:
@@ -128,7 +128,7 @@ def coarse(question: Question) -> Answer:
 
 
 def tight(
-    question: Question, start: float | None = None, progress: Callable[[], None] | None = None
+    question: Query, start: float | None = None, progress: Callable[[], None] | None = None
 ) -> Answer:
     """The answer by the composed privacy-loss distribution: that of ``recondite account``.
 
@@ -151,7 +151,7 @@ def tight(
         ticked()
         return ComposedPair(composition).success(level)
 
-    def finely(asked: Question, _: Callable[[Question], float]) -> float:
+    def finely(asked: Query, _: Callable[[Query], float]) -> float:
         schedule, prior = asked.schedule, asked.prior
         if asked.lock == "identification":
             schedule, prior = asked.intruder, 1.0 / asked.candidates
@@ -182,7 +182,7 @@ def _success(composition: Composition, level: float) -> float:
     return float(math.exp(min(0.0, float(np.nanmin(exponents)))))
 
 
-def _measured(asked: Question, epsilon: Curve, success: Curve) -> float:
+def _measured(asked: Query, epsilon: Curve, success: Curve) -> float:
     """The bound that is locked."""
     run = asked.schedule.composition
     if asked.lock == "epsilon":
@@ -192,7 +192,7 @@ def _measured(asked: Question, epsilon: Curve, success: Curve) -> float:
     return success(asked.intruder.composition(asked.mechanism), 1.0 / asked.candidates)
 
 
-def _all(asked: Question, epsilon: Curve, success: Curve) -> tuple[Bounds, dict[str, str]]:
+def _all(asked: Query, epsilon: Curve, success: Curve) -> tuple[Bounds, dict[str, str]]:
     run = asked.schedule.composition
     ways: dict[str, Callable[[], float]] = {
         "epsilon": lambda: epsilon(run(asked.mechanism), asked.delta),
@@ -212,7 +212,7 @@ def _all(asked: Question, epsilon: Curve, success: Curve) -> tuple[Bounds, dict[
 
 
 def _answer(
-    stage: str, found: Question, bounds: Bounds, reasons: dict[str, str], began: float
+    stage: str, found: Query, bounds: Bounds, reasons: dict[str, str], began: float
 ) -> Answer:
     return Answer(
         stage, found, bounds["epsilon"], bounds["rero"], bounds["identification"], reasons,
@@ -221,10 +221,10 @@ def _answer(
 
 
 def _met(
-    asked: Question,
-    measure: Callable[[Question], float],
-    noise: Callable[[Question, Callable[[Question], float]], float],
-) -> Question:
+    asked: Query,
+    measure: Callable[[Query], float],
+    noise: Callable[[Query, Callable[[Query], float]], float],
+) -> Query:
     """The setting that meets the locked target: the weakest noise, or the most epochs."""
     try:
         if asked.solve == "noise":
@@ -238,7 +238,7 @@ def _met(
         raise Refused("target", str(error)) from None
 
 
-def _roughly(asked: Question, measure: Callable[[Question], float]) -> float:
+def _roughly(asked: Query, measure: Callable[[Query], float]) -> float:
     """A strength that meets the target, in few digits and rounded to where there is more noise."""
 
     def meets(strength: float) -> bool:
@@ -250,7 +250,7 @@ def _roughly(asked: Question, measure: Callable[[Question], float]) -> float:
     return rounded if meets(rounded) else found
 
 
-def _most_epochs(asked: Question, measure: Callable[[Question], float]) -> int:
+def _most_epochs(asked: Query, measure: Callable[[Query], float]) -> int:
     def meets(epochs: int) -> bool:
         return measure(asked.at(epochs=epochs)) <= asked.target
 

@@ -10,12 +10,12 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from recondite.explore.question import Question, Refused
+from recondite.explore.question import Query, Refused
 from recondite.report.gallery import IMAGES as IMAGE_TYPE
 from recondite.report.gallery import public, strip_of
 from recondite.report.points import Point, make_points
 from recondite.report.quantities import attack_name
-from recondite.report.rows import Row, Run, number, section
+from recondite.report.rows import Row, StoredRun, number, section
 from recondite.report.words import percent, score
 
 __all__ = ["accurate", "alike", "images", "nearest"]
@@ -67,7 +67,7 @@ def _address(media: str, content: bytes) -> str:
     return content.decode(errors="replace")
 
 
-def nearest(question: Question, runs: Sequence[Run], *, show_private: bool) -> dict[str, Any]:
+def nearest(question: Query, runs: Sequence[StoredRun], *, show_private: bool) -> dict[str, Any]:
     """The stored setting of the same defence whose noise is nearest, said as what it is.
 
     Nothing is interpolated: accuracy and images are those of one stored setting, which is named
@@ -94,7 +94,7 @@ def nearest(question: Question, runs: Sequence[Run], *, show_private: bool) -> d
     }
 
 
-def accurate(question: Question, runs: Sequence[Run]) -> Question:
+def accurate(question: Query, runs: Sequence[StoredRun]) -> Query:
     """The most noise at which a stored run of the same defence still was so accurate.
 
     Raises:
@@ -124,7 +124,7 @@ def alike(row: Row) -> float:
     return -2.0 if value is None else value
 
 
-def _differences(question: Question, point: Point) -> list[str]:
+def _differences(question: Query, point: Point) -> list[str]:
     """How the stored setting differs from the one asked about, in words."""
     training, data = section(point.rows[0], "training"), section(point.rows[0], "data")
     here = {

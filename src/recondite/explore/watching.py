@@ -12,7 +12,7 @@ from recondite.explore.worker import PROGRESS, progress_of
 from recondite.report.claims import claims
 from recondite.report.points import Point
 from recondite.report.quantities import attack_name, bound, promises
-from recondite.report.rows import Row, Run, number, read_runs, section
+from recondite.report.rows import Row, StoredRun, number, read_runs, section
 from recondite.report.words import at_least, at_most, chance, chance_at_most, percent, score
 from recondite.studies.store import RECORDS, STUDY, read_study
 
@@ -137,7 +137,7 @@ def _vacuous(rero: float | None) -> bool:
 
 
 def _strips(
-    points: Sequence[Point], runs: Sequence[Run], *, show_private: bool
+    points: Sequence[Point], runs: Sequence[StoredRun], *, show_private: bool
 ) -> list[dict[str, Any]]:
     """One strip a setting, by the attack that rebuilt most, most alike first."""
     best: list[tuple[float, dict[str, Any]]] = []

@@ -31,7 +31,7 @@ _STOP = None
 
 
 @dataclass(frozen=True)
-class _Job:
+class _AuditJob:
     round_number: int
     client: str
     before: Arrays
@@ -106,7 +106,7 @@ class Auditor:
         self.dropped = 0
         self._utility: dict[int, dict[str, float]] = {}
         self._store = Store(Path(out))
-        self._jobs: queue.Queue[_Job | None] = queue.Queue(
+        self._jobs: queue.Queue[_AuditJob | None] = queue.Queue(
             _validate.at_least("pending", pending, 1)
         )
         self._free = threading.Event()
@@ -158,7 +158,7 @@ class Auditor:
           observed: What this is, for people: "update" or "sum of n updates".
         """
         try:
-            self._jobs.put_nowait(_Job(round_number, client, before, after, observed))
+            self._jobs.put_nowait(_AuditJob(round_number, client, before, after, observed))
         except queue.Full:
             self.dropped += 1
             log(
@@ -243,7 +243,7 @@ class Auditor:
         if self._ending.is_set():
             raise KeyboardInterrupt  # attacks end with the best so far
 
-    def _attacked(self, job: _Job) -> None:
+    def _attacked(self, job: _AuditJob) -> None:
         began = time.monotonic()
         weights = {name: torch.from_numpy(array.copy()) for name, array in job.before.items()}
         self._model.load_state_dict(weights)
@@ -269,7 +269,7 @@ class Auditor:
         truth = None if self._originals is None else self._originals(job.round_number, job.client)
         self._write(job, found, truth, time.monotonic() - began)
 
-    def _write(self, job: _Job, found: Any, truth: Originals | None, seconds: float) -> None:
+    def _write(self, job: _AuditJob, found: Any, truth: Originals | None, seconds: float) -> None:
         pixels = self._pixels(found.images)
         originals = None if truth is None else self._pixels(truth[0])
         if originals is not None and len(originals) != len(pixels):

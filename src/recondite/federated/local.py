@@ -19,7 +19,7 @@ from recondite.training.engine import PrivacyEngine
 from recondite.training.sampling import PrivateLoader
 from recondite.training.trainer import descend
 
-__all__ = ["Outcome", "Streams", "train_locally"]
+__all__ = ["LocalResult", "Streams", "train_locally"]
 
 
 @dataclass
@@ -53,7 +53,7 @@ class Streams:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class LocalResult:
     """What a local training did.
 
     Attributes:
@@ -71,7 +71,7 @@ class Outcome:
 
 def train_locally(
     model: nn.Module, records: Records, policy: Policy, streams: Streams | None = None
-) -> Outcome:
+) -> LocalResult:
     """Trains a model in place for E steps.
 
     With a defence at the level of records the steps are those of a :class:`PrivacyEngine`, which
@@ -128,7 +128,7 @@ def train_locally(
     if engine is not None:
         trained_with(engine, model, passes=None if policy.seed < 0 else walk.begun)
         walk.streams.noise = bytes(engine.generator.get_state().numpy().tobytes())
-    return Outcome(policy.local_steps, total / policy.local_steps, walk.streams, used)
+    return LocalResult(policy.local_steps, total / policy.local_steps, walk.streams, used)
 
 
 class _Plain(Dataset[Any]):

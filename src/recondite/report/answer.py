@@ -27,7 +27,7 @@ from recondite.report.recommend import (
     nearest,
     without_accuracy,
 )
-from recondite.report.rows import Run, section
+from recondite.report.rows import StoredRun, section
 from recondite.report.sentences import cost, nothing, proof, risk, seen
 from recondite.report.words import at_most, chance, chance_at_most, figure, percent, span
 
@@ -41,12 +41,12 @@ COUNTS = (10, 100, 1000)  # candidates that a record is picked out of
 class Answers:
     """Everything that can be answered about some runs."""
 
-    runs: tuple[Run, ...]
+    runs: tuple[StoredRun, ...]
     points: tuple[Point, ...]
     contradicted: frozenset[int]
 
     @classmethod
-    def of(cls, runs: Sequence[Run]) -> Answers:
+    def of(cls, runs: Sequence[StoredRun]) -> Answers:
         """From the rows of runs."""
         points = with_improvements(make_points(runs))
         broken = frozenset(claim.point for claim in claims(points) if claim.violated)
@@ -240,7 +240,7 @@ class Answers:
         }  # fmt: skip
 
 
-def setting(run: Run) -> tuple[str, str]:
+def setting(run: StoredRun) -> tuple[str, str]:
     """Data and model of a run: accuracies compare only where both agree."""
     row = run.rows[0]
     return (

@@ -10,11 +10,11 @@ from recondite.report.points import Point
 from recondite.report.quantities import attack_name, notion_axes
 from recondite.report.rows import Row, number, section
 
-__all__ = ["Claim", "claims"]
+__all__ = ["ClaimedBound", "claims"]
 
 
 @dataclass(frozen=True)
-class Claim:
+class ClaimedBound:
     """One bound of one point, with the strongest evidence against it.
 
     An audit may test a smaller release than the run (one step, few dimensions): such evidence has
@@ -43,15 +43,15 @@ class Claim:
     own: bool = True
 
 
-def claims(points: Sequence[Point]) -> list[Claim]:
+def claims(points: Sequence[Point]) -> list[ClaimedBound]:
     """The claims of all points, violated ones first, each with its strongest evidence."""
     found = [claim for point in points for claim in _of_point(point)]
     return sorted(found, key=lambda claim: (not claim.violated, claim.point))
 
 
-def _of_point(point: Point) -> list[Claim]:
-    best: dict[tuple[str, bool], Claim] = {
-        (quantity.key, True): Claim(point.index, quantity.key, bound)
+def _of_point(point: Point) -> list[ClaimedBound]:
+    best: dict[tuple[str, bool], ClaimedBound] = {
+        (quantity.key, True): ClaimedBound(point.index, quantity.key, bound)
         for quantity in notion_axes()
         if (bound := point.notions[quantity.key]) is not None
     }
@@ -63,11 +63,11 @@ def _of_point(point: Point) -> list[Claim]:
     return list(best.values())
 
 
-def _strength(claim: Claim) -> tuple[bool, float]:
+def _strength(claim: ClaimedBound) -> tuple[bool, float]:
     return claim.violated, -math.inf if claim.lower is None else claim.lower
 
 
-def _of_row(point: Point, row: Row) -> list[Claim]:
+def _of_row(point: Point, row: Row) -> list[ClaimedBound]:
     out = []
     for item in row.get("claims") or []:
         bound, lower = number(item.get("claim")), number(item.get("lower"))
@@ -76,7 +76,7 @@ def _of_row(point: Point, row: Row) -> list[Claim]:
         notion = str(item.get("notion") or "epsilon")
         promised = number(section(row, "notions").get(notion))
         out.append(
-            Claim(
+            ClaimedBound(
                 point.index, notion, bound, lower,
                 str(item.get("how") or "attack"), number(item.get("confidence")),
                 str(item.get("about") or ""),
@@ -90,7 +90,7 @@ def _of_row(point: Point, row: Row) -> list[Claim]:
     return out + _from_games(point.index, row)
 
 
-def _from_games(point: int, row: Row) -> list[Claim]:
+def _from_games(point: int, row: Row) -> list[ClaimedBound]:
     """Identification games beside the bound of the same game.
 
     Intervals of rows have 95%: twice their reach has about 99.99%, so that among many games none
@@ -109,13 +109,13 @@ def _from_games(point: int, row: Row) -> list[Claim]:
         ) and promised is not None and math.isclose(bound, promised, rel_tol=1e-6)  # fmt: skip
         told = f"{row.get('threat') or 'training'}, participation {item.get('participation')}"
         out.append(
-            Claim(point, "rero_bound", bound, lower, "identification", 0.9999,
+            ClaimedBound(point, "rero_bound", bound, lower, "identification", 0.9999,
                   f"{told}: picked out of {item.get('candidates')}", lower > bound, own)
         )  # fmt: skip
     return out
 
 
-def _from_membership(point: int, row: Row) -> list[Claim]:
+def _from_membership(point: int, row: Row) -> list[ClaimedBound]:
     """A membership attack's lower bound on ε where the row does not state the claim itself.
 
     (ε, δ) implies (ε, δ') for δ' ≥ δ, so a lower bound at a δ' of at least δ speaks about ε.
@@ -129,4 +129,4 @@ def _from_membership(point: int, row: Row) -> list[Claim]:
         return []
     how = attack_name(str(row.get("attack") or "membership attack"))
     confidence = number(attack.get("epsilon_lower_confidence"))
-    return [Claim(point, "epsilon", bound, lower, how, confidence, "the run", lower > bound)]
+    return [ClaimedBound(point, "epsilon", bound, lower, how, confidence, "the run", lower > bound)]

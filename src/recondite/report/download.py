@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from recondite.report.rows import Row, Run
+from recondite.report.rows import Row, StoredRun
 
 __all__ = ["compressed", "csv_text"]
 
@@ -19,7 +19,7 @@ _SKIPPED = {"roc", "privacy", "machine", "reasons", "claims", "ledger", "schema_
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n")
 
 
-def csv_text(runs: Sequence[Run]) -> str:
+def csv_text(runs: Sequence[StoredRun]) -> str:
     """One line a row; nested fields as ``part.field``; text cells can never start a formula."""
     flat = [{"run": run.name, **_flatten(row)} for run in runs for row in run.rows]
     columns = list(dict.fromkeys(key for row in flat for key in row))

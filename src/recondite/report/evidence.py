@@ -18,14 +18,14 @@ from recondite.report.quantities import attack_name
 from recondite.report.rows import Row, number, section
 from recondite.report.words import chance, figure, score
 
-__all__ = ["Chance", "Finding", "FloorSeen", "Rebuilt", "evidence", "threat_of"]
+__all__ = ["AttackFinding", "Chance", "FloorSeen", "ReconstructionGain", "evidence", "threat_of"]
 
 # A copy of one victim that anybody recognises, and that no guess explains.
 LEGIBLE_SSIM, LEGIBLE_GAIN = 0.5, 0.2
 
 
 @dataclass(frozen=True)
-class Finding:
+class AttackFinding:
     """What one attack's setting showed against one defence.
 
     Attributes:
@@ -76,7 +76,7 @@ class Chance:
 
 
 @dataclass(frozen=True)
-class Rebuilt:
+class ReconstructionGain:
     """The error of what an attack rebuilt, beside that of the best blind guess."""
 
     attack: str
@@ -105,9 +105,9 @@ class FloorSeen:
 class Evidence:
     """Everything that was shown of one point."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[AttackFinding, ...]
     chances: tuple[Chance, ...]
-    rebuilt: tuple[Rebuilt, ...]
+    rebuilt: tuple[ReconstructionGain, ...]
     floors: tuple[FloorSeen, ...]
 
 
@@ -117,9 +117,9 @@ def evidence(point: Point) -> Evidence:
     for row in point.rows:
         options = json.dumps(row.get("attack_options"), sort_keys=True, default=str)
         settings.setdefault((str(row.get("attack") or "none"), options), []).append(row)
-    findings: list[Finding] = []
+    findings: list[AttackFinding] = []
     chances: list[Chance] = []
-    rebuilt: list[Rebuilt] = []
+    rebuilt: list[ReconstructionGain] = []
     for rows in settings.values():
         picked = _chances(rows)
         chances += picked
@@ -181,8 +181,8 @@ def _chances(rows: Sequence[Row]) -> list[Chance]:
     return out
 
 
-def _identified(one: Chance) -> Finding:
-    return Finding(
+def _identified(one: Chance) -> AttackFinding:
+    return AttackFinding(
         one.attack,
         one.threat,
         one.participation,
@@ -194,7 +194,7 @@ def _identified(one: Chance) -> Finding:
     )
 
 
-def _reconstruction(rows: Sequence[Row]) -> tuple[Rebuilt | None, Finding]:
+def _reconstruction(rows: Sequence[Row]) -> tuple[ReconstructionGain | None, AttackFinding]:
     """Gains over the blind guess; without one, a lower bound on what the release told of it."""
     row, found = rows[0], [section(row, "reconstruction") for row in rows]
     name, threat, side = _named(row), threat_of(row), _participation(row)
@@ -207,7 +207,9 @@ def _reconstruction(rows: Sequence[Row]) -> tuple[Rebuilt | None, Finding]:
     guess = str(blinds[0].get("guess") or "") if blinds else ""
     made = None
     if mse is not None:
-        made = Rebuilt(name, threat, side, mse, blind_mse, guess, gains.get("mse"), _victims(row))
+        made = ReconstructionGain(
+            name, threat, side, mse, blind_mse, guess, gains.get("mse"), _victims(row)
+        )
     ssim = score(_known(number(part.get("ssim_mean")) for part in found))
     if gains:
         key, (value, low, high) = max(gains.items(), key=lambda item: item[1][1])
@@ -221,13 +223,13 @@ def _reconstruction(rows: Sequence[Row]) -> tuple[Rebuilt | None, Finding]:
             f"rebuilt {_kind(found[0])} no better than guessing (gain {_end(key, value)}, 95%: "
             f"{_end(key, low)} to {_end(key, high)})"
         )  # fmt: skip
-        return made, Finding(name, threat, side, beats, max(0.0, value), text, legible)
+        return made, AttackFinding(name, threat, side, beats, max(0.0, value), text, legible)
     shown = _told(rows)
     if shown or legible:
         text = f"rebuilt images (SSIM {ssim}){f'; {shown}' if shown else ''}"
-        return made, Finding(name, threat, side, True, 1.0 if legible else 0.5, text, legible)
+        return made, AttackFinding(name, threat, side, True, 1.0 if legible else 0.5, text, legible)
     text = f"rebuilt images of SSIM {ssim}; a blind guess was not measured"
-    return made, Finding(name, threat, side, None, 0.0, text)
+    return made, AttackFinding(name, threat, side, None, 0.0, text)
 
 
 def _measured(part: Row) -> dict[str, str]:
@@ -296,13 +298,13 @@ def _told(rows: Sequence[Row]) -> str:
     return ""
 
 
-def _membership(rows: Sequence[Row]) -> Finding:
+def _membership(rows: Sequence[Row]) -> AttackFinding:
     row, found = rows[0], [section(row, "membership") for row in rows]
     auc = _known(number(part.get("auc")) for part in found)
     low = _known(number(part.get("auc_low")) for part in found)
     high = _known(number(part.get("auc_high")) for part in found)
     ends = "" if low is None or high is None else f", 95%: {score(low)}–{score(high)}"
-    return Finding(
+    return AttackFinding(
         attack_name(str(row.get("attack"))),
         threat_of(row),
         _participation(row),

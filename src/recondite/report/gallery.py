@@ -16,7 +16,7 @@ import numpy as np
 
 from recondite.report.points import Point
 from recondite.report.quantities import attack_name
-from recondite.report.rows import Row, Run, number, section
+from recondite.report.rows import Row, StoredRun, number, section
 from recondite.report.words import figure, score
 
 __all__ = ["Contents", "Picture", "Strip", "Withheld", "contents", "gallery", "most_exposed",
@@ -103,7 +103,7 @@ class Withheld:
 
 
 def gallery(
-    points: Sequence[Point], runs: Sequence[Run], first: Iterable[int], *, show_private: bool
+    points: Sequence[Point], runs: Sequence[StoredRun], first: Iterable[int], *, show_private: bool
 ) -> tuple[list[Strip], Withheld]:
     """One strip a point, by the attack and seed that rebuilt a record best.
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from recondite.notions.bounds import round_bound
 from recondite.report.answer import COUNTS, Answers
-from recondite.report.evidence import FloorSeen, Rebuilt, evidence
+from recondite.report.evidence import FloorSeen, ReconstructionGain, evidence
 from recondite.report.ladder import RUNGS, Standing, View
 from recondite.report.plain import limit_of, plain_label, rebuilt_by, who_plainly
 from recondite.report.points import Point
@@ -139,7 +139,7 @@ def _chances(answers: Answers, one: Standing) -> dict[str, Any]:
     }
 
 
-def _kind(floor: FloorSeen, best: Rebuilt | None) -> str:
+def _kind(floor: FloorSeen, best: ReconstructionGain | None) -> str:
     """A bound; or an estimate, and whether what was rebuilt went below it."""
     if floor.proven:
         return "bound"
@@ -149,7 +149,7 @@ def _kind(floor: FloorSeen, best: Rebuilt | None) -> str:
 def _sandwich(
     answers: Answers,
     one: Standing,
-    rebuilt: Sequence[Rebuilt],
+    rebuilt: Sequence[ReconstructionGain],
     floors: Sequence[FloorSeen],
     view: View,
 ) -> dict[str, Any] | None:

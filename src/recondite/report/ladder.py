@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from recondite.attacks.base import THREATENED
-from recondite.report.evidence import Chance, Evidence, Finding, evidence
+from recondite.report.evidence import AttackFinding, Chance, Evidence, evidence
 from recondite.report.points import Point
 from recondite.report.rows import section
 
@@ -78,12 +78,12 @@ class Standing:
     epsilon: float | None
     chances: tuple[Chance, ...]
     bounds: dict[int, float]
-    findings: tuple[Finding, ...]
+    findings: tuple[AttackFinding, ...]
     contradicted: bool
     legible: bool
 
     @property
-    def strongest(self) -> Finding | None:
+    def strongest(self) -> AttackFinding | None:
         """The attack that got furthest; None where none was tried."""
         return self.findings[0] if self.findings else None
 

@@ -30,7 +30,7 @@ from recondite.report.provenance import made, per_defence, scope, simulated
 from recondite.report.quantities import JUDGES, axes, axis, notion_axes
 from recondite.report.recommend import Requirements
 from recondite.report.rounds import rounds
-from recondite.report.rows import Run, read_runs
+from recondite.report.rows import StoredRun, read_runs
 from recondite.report.words import figure, percent, score, several
 
 __all__ = ["build", "context"]
@@ -75,7 +75,7 @@ def build(
     return target
 
 
-def context(runs: Sequence[Run], *, show_private: bool, title: str | None) -> dict[str, Any]:
+def context(runs: Sequence[StoredRun], *, show_private: bool, title: str | None) -> dict[str, Any]:
     """Everything the template shows, as plain values."""
     answers = Answers.of(runs)
     points = answers.points
@@ -190,7 +190,7 @@ def _eyebrow(asked: str, *, meets: bool | None) -> tuple[str, str]:
     return plain, f"Nothing tried protects at {asked} test accuracy"
 
 
-def _counts(runs: Sequence[Run], points: int) -> str:
+def _counts(runs: Sequence[StoredRun], points: int) -> str:
     rows = [row for run in runs for row in run.rows]
     parts = [several(points, "defence setting"), several(len(rows), "result row")]
     if len(runs) > 1:

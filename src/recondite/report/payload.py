@@ -11,7 +11,7 @@ from recondite.notions.bounds import Direction, round_bound
 from recondite.report.plain import plain_label, plain_name
 from recondite.report.points import Estimate, Point
 from recondite.report.quantities import axes, defence_name, notion_axes
-from recondite.report.rows import Run
+from recondite.report.rows import StoredRun
 
 __all__ = ["available", "embed", "payload_points", "series_of"]
 
@@ -38,7 +38,7 @@ def payload_points(
 
 
 def series_of(
-    points: Sequence[Point], runs: Sequence[Run]
+    points: Sequence[Point], runs: Sequence[StoredRun]
 ) -> tuple[dict[tuple[int, str], int], list[dict[str, Any]]]:
     """One series for each defence of each run: colour and shape by defence, fill by run."""
     defences = list(dict.fromkeys(point.defence for point in points))

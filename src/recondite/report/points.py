@@ -14,7 +14,7 @@ from scipy.special import stdtrit
 from recondite.defences import defences
 from recondite.notions import figures
 from recondite.report.quantities import defence_name, notion_axes, promises, worst
-from recondite.report.rows import Row, Run, number, section
+from recondite.report.rows import Row, StoredRun, number, section
 
 __all__ = ["Estimate", "Point", "Values", "estimate", "make_points"]
 
@@ -95,7 +95,7 @@ class Point:
         return any(promises(key, self.notions.get(key)) for key in whole)
 
 
-def make_points(runs: Sequence[Run]) -> list[Point]:
+def make_points(runs: Sequence[StoredRun]) -> list[Point]:
     """The points of all runs, in the order in which their first rows were written."""
     points: list[Point] = []
     for run in runs:

@@ -11,7 +11,7 @@ from recondite._version import __version__
 from recondite.report.plain import explained, plain_name
 from recondite.report.points import Point
 from recondite.report.quantities import defence_name
-from recondite.report.rows import Row, Run, number, section
+from recondite.report.rows import Row, StoredRun, number, section
 from recondite.report.words import figure, several
 
 __all__ = ["made", "per_defence", "scope", "simulated"]
@@ -21,7 +21,7 @@ _LONGEST = 60_000
 _SOFTWARE = ("recondite", "python", "torch")
 
 
-def made(run: Run) -> Row:
+def made(run: StoredRun) -> Row:
     """The facts of one run, as pairs of a name and text, and its study as JSON."""
     first = run.rows[0]
     data, model = section(first, "data"), section(first, "model")
@@ -52,7 +52,7 @@ def made(run: Run) -> Row:
     }
 
 
-def per_defence(points: Sequence[Point], runs: Sequence[Run]) -> list[Row]:
+def per_defence(points: Sequence[Point], runs: Sequence[StoredRun]) -> list[Row]:
     """How each defence was trained where they differ, what it compares, what its bounds rest on.
 
     Settings of one defence that say the same share a line.
@@ -89,14 +89,14 @@ def _settings(row: Row) -> Row:
     }
 
 
-def _shared(run: Run) -> Row:
+def _shared(run: StoredRun) -> Row:
     """Settings that every training of a run has alike."""
     every = [_settings(row) for row in run.done if section(row, "training")]
     first = every[0] if every else {}
     return {k: v for k, v in first.items() if all(one.get(k) == v for one in every)}
 
 
-def simulated(runs: Sequence[Run]) -> bool:
+def simulated(runs: Sequence[StoredRun]) -> bool:
     """Whether any row's noise came from a seed."""
     return any(bool(row.get("simulation")) for run in runs for row in run.rows)
 

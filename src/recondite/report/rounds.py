@@ -8,7 +8,7 @@ from typing import Any
 
 from recondite.report.gallery import BYTES, Strip, strip_of
 from recondite.report.quantities import attack_name, defence_name
-from recondite.report.rows import Row, Run, number, section
+from recondite.report.rows import Row, StoredRun, number, section
 from recondite.report.words import at_most, figure, percent, score
 
 __all__ = ["Round", "audited", "rounds"]
@@ -32,12 +32,12 @@ class Round:
     estimates: bool
 
 
-def audited(runs: Sequence[Run]) -> bool:
+def audited(runs: Sequence[StoredRun]) -> bool:
     """Whether any row belongs to a round."""
     return any(isinstance(row.get("round"), int) for run in runs for row in run.done)
 
 
-def rounds(runs: Sequence[Run], *, show_private: bool) -> list[Round]:
+def rounds(runs: Sequence[StoredRun], *, show_private: bool) -> list[Round]:
     """The rounds in order, each with its clients, those most at risk first."""
     left = BYTES // 2
     out = []
@@ -53,7 +53,7 @@ def rounds(runs: Sequence[Run], *, show_private: bool) -> list[Round]:
     return out
 
 
-def _round(run: Run, index: int, rows: list[Row], show_private: bool, left: int) -> Round:
+def _round(run: StoredRun, index: int, rows: list[Row], show_private: bool, left: int) -> Round:
     rows = sorted(rows, key=lambda row: -_worst(row))
     pictured = [row for row in rows if section(row, "reconstruction").get("gallery")]
     public = [r for r in pictured if show_private or section(r, "data").get("public") is True]

@@ -11,11 +11,11 @@ from typing import Any
 from recondite.studies import store
 from recondite.studies.shapes import Row
 
-__all__ = ["Row", "Run", "number", "read_runs", "section"]
+__all__ = ["Row", "StoredRun", "number", "read_runs", "section"]
 
 
 @dataclass(frozen=True)
-class Run:
+class StoredRun:
     """One run directory.
 
     Attributes:
@@ -58,7 +58,7 @@ def section(row: Row, name: str) -> Row:
     return part if isinstance(part, dict) else {}
 
 
-def read_runs(directories: Sequence[str | Path] | str | Path) -> list[Run]:
+def read_runs(directories: Sequence[str | Path] | str | Path) -> list[StoredRun]:
     """Reads runs in the order given.
 
     Raises:
@@ -72,7 +72,7 @@ def read_runs(directories: Sequence[str | Path] | str | Path) -> list[Run]:
     contents = [_read(path) for path in paths]
     names = _names(paths, [study for _, study in contents], [rows for rows, _ in contents])
     return [
-        Run(index, name, path if path.is_dir() else path.parent, rows, study)
+        StoredRun(index, name, path if path.is_dir() else path.parent, rows, study)
         for index, (path, name, (rows, study)) in enumerate(
             zip(paths, names, contents, strict=True)
         )

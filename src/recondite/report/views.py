@@ -6,12 +6,12 @@ import math
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from recondite.report.claims import Claim
+from recondite.report.claims import ClaimedBound
 from recondite.report.correlation import Predictions
 from recondite.report.plain import plain_label
 from recondite.report.points import Point
 from recondite.report.quantities import attack_name, axis, bound, notion_axes, notion_of, promises
-from recondite.report.rows import Run
+from recondite.report.rows import StoredRun
 from recondite.report.words import at_least, at_most, figure, percent, score, span
 
 __all__ = [
@@ -28,7 +28,7 @@ STRONG = 0.5  # a test that shows this share of a claim would have shown a wrong
 MOST = 400  # rows of a table in the page; the CSV has all
 
 
-def result_rows(points: Sequence[Point], runs: Sequence[Run]) -> list[dict[str, Any]]:
+def result_rows(points: Sequence[Point], runs: Sequence[StoredRun]) -> list[dict[str, Any]]:
     """One line a point with every quantity."""
     return [
         {
@@ -69,7 +69,7 @@ def _why(point: Point, key: str) -> str:
 
 
 def violations(
-    claims: Iterable[Claim], points: Sequence[Point], runs: Sequence[Run]
+    claims: Iterable[ClaimedBound], points: Sequence[Point], runs: Sequence[StoredRun]
 ) -> list[dict[str, str]]:
     """The bounds an attack broke, in words, for the top of the page."""
     return [
@@ -88,11 +88,11 @@ def violations(
 
 
 def claim_rows(
-    claims: Sequence[Claim], points: Sequence[Point], runs: Sequence[Run]
+    claims: Sequence[ClaimedBound], points: Sequence[Point], runs: Sequence[StoredRun]
 ) -> list[dict[str, Any]]:
     """One line a point: ε with its evidence, then every other bound with its own."""
-    by_point: dict[int, dict[str, Claim]] = {}
-    smaller: dict[int, list[Claim]] = {}
+    by_point: dict[int, dict[str, ClaimedBound]] = {}
+    smaller: dict[int, list[ClaimedBound]] = {}
     for claim in claims:
         if claim.own:
             by_point.setdefault(claim.point, {})[claim.notion] = claim
@@ -120,7 +120,7 @@ def claim_rows(
 
 
 def audit_rows(
-    claims: Sequence[Claim], points: Sequence[Point], runs: Sequence[Run]
+    claims: Sequence[ClaimedBound], points: Sequence[Point], runs: Sequence[StoredRun]
 ) -> list[dict[str, str]]:
     """Tests of less than a run, each beside the claim that it tests."""
     return [
@@ -141,11 +141,11 @@ def audit_rows(
     ][:MOST]
 
 
-def _by(claim: Claim) -> str:
+def _by(claim: ClaimedBound) -> str:
     return f"{claim.how}, {_confidence(claim.confidence)}".rstrip(", ")
 
 
-def _other(claim: Claim | None) -> dict[str, str]:
+def _other(claim: ClaimedBound | None) -> dict[str, str]:
     if claim is None:
         return {"claim": "–", "lower": "", "how": ""}
     return {
@@ -155,7 +155,7 @@ def _other(claim: Claim | None) -> dict[str, str]:
     }
 
 
-def _verdict(found: Iterable[Claim]) -> str:
+def _verdict(found: Iterable[ClaimedBound]) -> str:
     """A test that could not have contradicted a claim is no pass: it says nothing."""
     found = list(found)
     if any(claim.violated for claim in found):
@@ -169,7 +169,7 @@ def _verdict(found: Iterable[Claim]) -> str:
     return "tested, too weak to tell" if tested else "not tested"
 
 
-def _power(found: Iterable[Claim]) -> str:
+def _power(found: Iterable[ClaimedBound]) -> str:
     """How much of a claim its strongest test showed: what it could have caught, in words."""
     shares = [
         (claim.lower or 0.0) / claim.claim
@@ -239,7 +239,7 @@ def finding(predictions: Sequence[Predictions]) -> str:
     return text
 
 
-def plane_rows(points: Sequence[Point], runs: Sequence[Run]) -> list[dict[str, str]]:
+def plane_rows(points: Sequence[Point], runs: Sequence[StoredRun]) -> list[dict[str, str]]:
     """The numbers of the defence-against-defence plane."""
     return [
         {
@@ -255,7 +255,7 @@ def plane_rows(points: Sequence[Point], runs: Sequence[Run]) -> list[dict[str, s
     ][:MOST]
 
 
-def failures(runs: Sequence[Run]) -> list[dict[str, str]]:
+def failures(runs: Sequence[StoredRun]) -> list[dict[str, str]]:
     """Cells that failed, with their reasons."""
     return [
         {

@@ -8,7 +8,7 @@ from recondite.studies.defences import kinds
 from recondite.studies.shapes import AttackConfig, Settings
 
 if TYPE_CHECKING:
-    from recondite.attacks.base import Asked, Attack
+    from recondite.attacks.base import Attack, AttackRequest
 
 __all__ = ["applies", "asked", "build", "names", "own_settings", "reads"]
 
@@ -47,12 +47,12 @@ def own_settings(name: str) -> frozenset[str]:
     return frozenset(asked_fields()).intersection(kind.setting_names()).difference(kind.reads)
 
 
-def asked(attack: AttackConfig) -> Asked:
+def asked(attack: AttackConfig) -> AttackRequest:
     """What a configured attack is asked."""
-    from recondite.attacks.base import Asked, asked_fields
+    from recondite.attacks.base import AttackRequest, asked_fields
 
     given: Settings = {**attack}
-    return Asked(**{key: given[key] for key in asked_fields() if key in given})
+    return AttackRequest(**{key: given[key] for key in asked_fields() if key in given})
 
 
 def applies(name: str, defence: str, *, first: bool) -> bool:

@@ -53,7 +53,7 @@ def run_cell(task: CellTask, emit: Emit) -> None:
     Rows depend on the task alone: not on the worker, the order, or what ran before.
 
     Args:
-      task: As :meth:`recondite.studies.grid.Cell.task` makes it, with the data's facts.
+      task: As :meth:`recondite.studies.grid.GridCell.task` makes it, with the data's facts.
       emit: Takes ``{"type": "row", …}`` and ``{"type": "progress", …}``.
     """
     said = _reporter(emit)

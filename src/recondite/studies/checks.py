@@ -15,7 +15,7 @@ from recondite.studies.compression import wrong_places
 from recondite.studies.defences import Kind, kinds, mechanism
 from recondite.studies.facts import Facts, facts
 from recondite.studies.source import Mistake, Place, nearest
-from recondite.studies.study import Attack, Defence, Study, Target, notion_names
+from recondite.studies.study import AttackSpec, DefenceSpec, Study, Target, notion_names
 
 __all__ = ["defence_mistakes", "facts_of", "mistakes_of"]
 
@@ -119,7 +119,7 @@ def _defences(study: Study, found: Facts | None) -> Iterator[Mistake]:
 
 
 def defence_mistakes(
-    defence: Defence, place: Place = (), found: Facts | None = None
+    defence: DefenceSpec, place: Place = (), found: Facts | None = None
 ) -> Iterator[Mistake]:
     """What is wrong with one defence."""
     known = kinds()
@@ -129,7 +129,9 @@ def defence_mistakes(
         yield from _settings(defence, known[defence.name], place, found)
 
 
-def _settings(defence: Defence, kind: Kind, place: Place, found: Facts | None) -> Iterator[Mistake]:
+def _settings(
+    defence: DefenceSpec, kind: Kind, place: Place, found: Facts | None
+) -> Iterator[Mistake]:
     own = [*kind.settings, *([kind.parameter] if kind.parameter else [])]
     given = defence.settings()
     wrong = [key for key in given if key not in own]
@@ -179,7 +181,7 @@ def _aims(at: Target, place: Place) -> Iterator[Mistake]:
             yield Mistake((*place, notion), f"is not a setting of at: {hint}")
 
 
-def _reachable(defence: Defence, place: Place) -> Iterator[Mistake]:
+def _reachable(defence: DefenceSpec, place: Place) -> Iterator[Mistake]:
     """Targets that a notion can have; an accuracy lies below 1."""
     for name, given in ({} if defence.at is None else defence.at.given()).items():
         listed = isinstance(given, list)
@@ -207,7 +209,9 @@ def _unreachable(name: str, value: float) -> str | None:
     return None
 
 
-def _values(defence: Defence, kind: Kind, place: Place, found: Facts | None) -> Iterator[Mistake]:
+def _values(
+    defence: DefenceSpec, kind: Kind, place: Place, found: Facts | None
+) -> Iterator[Mistake]:
     assert kind.parameter is not None
     given = defence.settings()
     if kind.parameter not in given:
@@ -231,7 +235,9 @@ def _values(defence: Defence, kind: Kind, place: Place, found: Facts | None) -> 
             yield from _try(defence, float(value), here, found)
 
 
-def _try(defence: Defence, value: float, place: Place, found: Facts | None) -> Iterator[Mistake]:
+def _try(
+    defence: DefenceSpec, value: float, place: Place, found: Facts | None
+) -> Iterator[Mistake]:
     """Builds the mechanism for the model, whose own checks know best."""
     parameter = kinds()[defence.name].parameter
     settings = {k: v for k, v in defence.settings().items() if k != parameter}
@@ -287,7 +293,7 @@ def _attacks(study: Study) -> Iterator[Mistake]:
         yield from _options(attack, place)
 
 
-def _options(attack: Attack, place: Place) -> Iterator[Mistake]:
+def _options(attack: AttackSpec, place: Place) -> Iterator[Mistake]:
     from recondite.attacks.registry import attack_named
 
     kept, options = attackers.reads(attack.name), attack_named(attack.name).setting_names()

@@ -14,11 +14,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from recondite.studies.grid import Cell
+from recondite.studies.grid import GridCell
 from recondite.studies.shapes import AttackConfig, CellTask, Event, Row, Shared
 from recondite.studies.study import Study
 
-__all__ = ["Estimate", "estimate", "likely"]
+__all__ = ["TimeEstimate", "estimate", "likely"]
 
 _TRIAL = 2.0  # seconds that a trial of training may take
 _BEGUN = 4.0  # seconds after which an attack that tells its progress is extrapolated
@@ -27,7 +27,7 @@ _START = 4.0  # seconds until a worker has imported what it needs
 
 
 @dataclass(frozen=True)
-class Estimate:
+class TimeEstimate:
     """An estimate of the time that is left.
 
     Attributes:
@@ -46,13 +46,13 @@ class _EnoughError(BaseException):
 
 
 def estimate(
-    grid: Sequence[Cell],
+    grid: Sequence[GridCell],
     there: Mapping[str, Row],
     workers: int,
     data_dir: str | None = None,
     searched: Sequence[int] = (),
     shared: Shared | None = None,
-) -> Estimate:
+) -> TimeEstimate:
     """Seconds that the missing rows of a grid take, with the search for strengths before them.
 
     Args:
@@ -71,7 +71,7 @@ def estimate(
     missing = [(cell, attacks) for cell, attacks in missing if attacks]
     count = sum(len(attacks) for _, attacks in missing)
     if not missing:
-        return Estimate(0.0, 0, "everything is there")
+        return TimeEstimate(0.0, 0, "everything is there")
     stored = _stored(there)
     known = stored.get("training")
     how = "seconds of earlier rows of this run"
@@ -103,12 +103,12 @@ def estimate(
         # Trainings of one search follow each other: its last one waits for all before.
         trainings = max(*searched, sum(searched) / max(1, min(workers, len(searched))))
         seconds += known * trainings
-    return Estimate(seconds, count, how)
+    return TimeEstimate(seconds, count, how)
 
 
 def likely(
-    study: Study, grid: Sequence[Cell], data_dir: str | None
-) -> tuple[Sequence[Cell], list[str]]:
+    study: Study, grid: Sequence[GridCell], data_dir: str | None
+) -> tuple[Sequence[GridCell], list[str]]:
     """The cells that will run, or on average would, and what is said of their number."""
     from recondite.notions import format_bound
     from recondite.studies.checks import facts_of
@@ -140,7 +140,7 @@ def _stored(there: Mapping[str, Row]) -> dict[str, float]:
     return {name: statistics.median(values) for name, values in found.items()}
 
 
-def _trial(cell: Cell, data_dir: str | None) -> float:
+def _trial(cell: GridCell, data_dir: str | None) -> float:
     """Seconds of a training, from its first steps."""
     from recondite.studies.defences import plan
     from recondite.training.trainer import train
@@ -176,7 +176,7 @@ def _kind(attack: AttackConfig) -> str:
     return json.dumps(attack, sort_keys=True, default=str)
 
 
-def _attack_trial(cell: Cell, attack: AttackConfig, training: float, shared: Shared) -> float:
+def _attack_trial(cell: GridCell, attack: AttackConfig, training: float, shared: Shared) -> float:
     """Seconds of one attack, from its beginning on a victim that is trained for a moment."""
     from recondite.studies.cell import run_cell
 

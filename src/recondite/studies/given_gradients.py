@@ -29,7 +29,7 @@ from recondite.studies.checks import defence_mistakes
 from recondite.studies.defences import kinds
 from recondite.studies.one_attack import Attacked, Said, first_mistake
 from recondite.studies.shapes import Row, Settings
-from recondite.studies.study import Defence
+from recondite.studies.study import DefenceSpec
 from recondite.training.record import RunRecord
 
 __all__ = ["attack_file", "checked_defence", "renamed", "strength"]
@@ -216,9 +216,9 @@ def _defended(
     )
 
 
-def checked_defence(given: Settings) -> Defence:
+def checked_defence(given: Settings) -> DefenceSpec:
     """A defence by its name and settings; refused in one line where something is wrong with it."""
-    defence = Defence.model_validate(given)
+    defence = DefenceSpec.model_validate(given)
     for mistake in defence_mistakes(defence):
         raise ValueError(f"defence {first_mistake([mistake])}")
     return defence

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from recondite.attacks.gradient.base import Progress
+from recondite.attacks.gradient.base import AttackProgress
 from recondite.attacks.knowledge import Knowledge
 from recondite.attacks.outcome import Membership
 from recondite.attacks.registry import membership_attacks
@@ -107,7 +107,7 @@ def attack_members(
         )
         return made.to(config.device)
 
-    def progress(now: Progress) -> None:
+    def progress(now: AttackProgress) -> None:
         said(name, now.step / max(now.steps, 1))
 
     victim = network(weights).eval()

@@ -22,9 +22,9 @@ from recondite.studies.shapes import (
     Shared,
     TargetTask,
 )
-from recondite.studies.study import Attack, Defence, Study
+from recondite.studies.study import AttackSpec, DefenceSpec, Study
 
-__all__ = ["ENGINE_VERSION", "Cell", "Want", "cells", "digest", "wants"]
+__all__ = ["ENGINE_VERSION", "GridCell", "Want", "cells", "digest", "wants"]
 
 # Part of every key: grows when the same configuration would give other figures.
 ENGINE_VERSION = 3
@@ -78,7 +78,7 @@ class Want:
 
 
 @dataclass(frozen=True)
-class Cell:
+class GridCell:
     """One training and the attacks on it.
 
     Attributes:
@@ -128,7 +128,7 @@ def _common(study: Study, facts: Facts) -> Common:
     }
 
 
-def _fixed(defence: Defence) -> DefenceConfig:
+def _fixed(defence: DefenceSpec) -> DefenceConfig:
     """A defence's configuration without its parameter."""
     parameter = kinds()[defence.name].parameter
     settings = {k: v for k, v in defence.settings().items() if k != parameter}
@@ -140,7 +140,7 @@ def _fixed(defence: Defence) -> DefenceConfig:
     }
 
 
-def _values(defence: Defence) -> list[float | None]:
+def _values(defence: DefenceSpec) -> list[float | None]:
     parameter = kinds()[defence.name].parameter
     if parameter is None:
         return [None]
@@ -173,7 +173,7 @@ def wants(study: Study, facts: Facts) -> list[Want]:
     return found
 
 
-def cells(study: Study, facts: Facts, found: Mapping[str, Row]) -> list[Cell]:
+def cells(study: Study, facts: Facts, found: Mapping[str, Row]) -> list[GridCell]:
     """The grid, in the order of the study.
 
     Args:
@@ -186,7 +186,7 @@ def cells(study: Study, facts: Facts, found: Mapping[str, Row]) -> list[Cell]:
         (want.defence["name"], digest(want.defence), want.notion, want.target): want
         for want in wants(study, facts)
     }
-    out: dict[str, Cell] = {}
+    out: dict[str, GridCell] = {}
     for defence in study.defences:
         fixed = _fixed(defence)
         variants: list[tuple[float | None, Aim | None, str | None]] = [
@@ -219,14 +219,14 @@ def _achieved(result: Row, want: Want) -> Aim:
 def _cell(
     study: Study,
     common: Common,
-    defence: Defence,
+    defence: DefenceSpec,
     fixed: DefenceConfig,
     value: float | None,
     aim: Aim | None,
     seed: int,
     position: int,
     failure: str | None,
-) -> Cell:
+) -> GridCell:
     title = label(defence.name, value, fixed["settings"])
     if defence.label is not None:
         title = defence.label if value is None else f"{defence.label} ({title})"
@@ -246,10 +246,10 @@ def _cell(
             attacks[digest([key, plain])] = plain
     if not study.attacks:
         attacks[digest([key, None])] = {"name": "none"}
-    return Cell(key, common, configured, seed, attacks, failure)
+    return GridCell(key, common, configured, seed, attacks, failure)
 
 
-def attack_config(attack: Attack) -> AttackConfig:
+def attack_config(attack: AttackSpec) -> AttackConfig:
     """Everything of a study that an attack reads, in plain types."""
     read: Any = {key: getattr(attack, key) for key in attackers.reads(attack.name)}
     config: AttackConfig = {"name": attack.name}

@@ -19,13 +19,13 @@ from recondite.studies import rows
 from recondite.studies.checks import facts_of
 from recondite.studies.executors import Engine, make_engine
 from recondite.studies.facts import Facts
-from recondite.studies.grid import Cell, Want, cells, wants
+from recondite.studies.grid import GridCell, Want, cells, wants
 from recondite.studies.shapes import CellTask, Event, Row, Shared, Task
 from recondite.studies.store import GALLERY, STUDY, Store, load, read_study
 from recondite.studies.study import Study
 from recondite.studies.trials import SECRET, TRIALS, Price, Trials, price_of
 
-__all__ = ["Monitor", "Outcome", "compare", "pending", "searches", "shared"]
+__all__ = ["Monitor", "RunResult", "compare", "pending", "searches", "shared"]
 
 TARGETS = "targets.jsonl"
 WORK = "work"
@@ -51,7 +51,7 @@ class _Silent:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunResult:
     """What a run gave.
 
     Attributes:
@@ -79,7 +79,7 @@ def compare(
     retry_failed: bool = False,
     monitor: Monitor | None = None,
     on_row: Callable[[Row], None] | None = None,
-) -> Outcome:
+) -> RunResult:
     """Runs what a study asks for and the folder does not hold yet.
 
     Guarantee: a row is on the disk as soon as it is finished; a run that is killed at any moment
@@ -135,12 +135,12 @@ def compare(
         shutil.rmtree(store.folder / WORK, ignore_errors=True)
     result = load(run)
     failed = sum(row["status"] == "failed" for row in result)
-    return Outcome(Path(run), result, len(job.new), failed, time.perf_counter() - started)
+    return RunResult(Path(run), result, len(job.new), failed, time.perf_counter() - started)
 
 
 def pending(
     study: Study, run: str | os.PathLike[str], data_dir: str | None = None
-) -> tuple[list[Cell], dict[str, Row]]:
+) -> tuple[list[GridCell], dict[str, Row]]:
     """The grid as far as it is known, and the rows that are there; nothing runs or is written."""
     from recondite.studies.store import read_lines
 
@@ -191,7 +191,7 @@ class _Job:
     ) -> None:
         self.study, self.facts, self.store, self.data_dir = study, facts, store, data_dir
         self.monitor, self.retry_failed, self.on_row = monitor, retry_failed, on_row
-        self.grid: list[Cell] = []
+        self.grid: list[GridCell] = []
         self.price: Price | None = None
         self.new: set[str] = set()
         self.shared = shared(study, facts, data_dir, str((store.folder / WORK).resolve()))
@@ -219,7 +219,7 @@ class _Job:
             on_engine(missing, "strengths", handle)
             return dict(found.rows)
 
-    def searched(self, on_engine: Any, strengths: Mapping[str, Row]) -> list[Cell]:
+    def searched(self, on_engine: Any, strengths: Mapping[str, Row]) -> list[GridCell]:
         """The best of a secret number of runs, made now or before; nothing where there were none.
 
         Raises:
@@ -294,7 +294,7 @@ class _Job:
         known = {task["key"]: task for task in tasks}
         on_engine(tasks, "runs", handle)
 
-    def _relabel(self, cell: Cell) -> None:
+    def _relabel(self, cell: GridCell) -> None:
         """A label is no reason to run anything again."""
         for key in cell.attacks:
             row = self.store.rows.get(key)

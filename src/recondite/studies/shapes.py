@@ -63,7 +63,7 @@ class Configured(DefenceConfig):
 
 
 class AttackConfig(TypedDict, total=False):
-    """An attack: the fields of :class:`recondite.attacks.base.Asked` that it reads, and its own."""
+    """An attack: the fields of :class:`recondite.attacks.base.AttackRequest` read, and its own."""
 
     name: Required[str]
     images: int

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-__all__ = ["Mistake", "Source", "StudyError", "nearest", "parse", "read", "where"]
+__all__ = ["Mistake", "SourceText", "StudyError", "nearest", "parse", "read", "where"]
 
 Place = tuple[str | int, ...]
 
@@ -43,7 +43,7 @@ class StudyError(ValueError):
 
 
 @dataclass(frozen=True)
-class Source:
+class SourceText:
     """What a file says, and where.
 
     Attributes:
@@ -92,7 +92,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return f"known are {', '.join(names)}" if names else "it has none"
 
 
-def read(path: str | os.PathLike[str]) -> Source:
+def read(path: str | os.PathLike[str]) -> SourceText:
     """Reads a YAML file without running anything in it.
 
     Paths (with a slash, or of a file with a suffix) are taken from the working directory; where
@@ -129,7 +129,7 @@ def _look_beside(section: dict[str, Any], key: str, folder: Path) -> None:
         return  # no name of a file: whoever reads it says so
 
 
-def parse(text: str, name: str) -> Source:
+def parse(text: str, name: str) -> SourceText:
     """YAML text as plain data, without running anything in it.
 
     Args:
@@ -150,7 +150,7 @@ def parse(text: str, name: str) -> Source:
         raise StudyError([f"{name}:{line}: {problem}"]) from error
     except RecursionError:
         raise StudyError([f"{name}:1: lists within lists without end: write it flat"]) from None
-    source = Source(name, data, lines)
+    source = SourceText(name, data, lines)
     if mistakes:
         raise source.error(mistakes)
     return source

@@ -22,9 +22,9 @@ from recondite.studies import source as sources
 from recondite.studies.mistakes import from_pydantic
 
 if TYPE_CHECKING:
-    from recondite.attacks.base import Asked
+    from recondite.attacks.base import AttackRequest
 
-__all__ = ["Attack", "Defence", "Search", "Study", "Target", "Training", "read_study"]
+__all__ = ["AttackSpec", "DefenceSpec", "SearchSpec", "Study", "Target", "Training", "read_study"]
 
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Count = Annotated[int, Field(ge=1, strict=True)]
@@ -110,7 +110,7 @@ class Target(BaseModel):
         return out
 
 
-class Defence(BaseModel):
+class DefenceSpec(BaseModel):
     """One defence; keys beyond these are its own settings and its parameter's values."""
 
     model_config = ConfigDict(extra="allow", frozen=True)
@@ -125,7 +125,7 @@ class Defence(BaseModel):
         return dict(self.__pydantic_extra__ or {})
 
 
-class Attack(BaseModel):
+class AttackSpec(BaseModel):
     """One attack; keys beyond these are its own options.
 
     Attributes:
@@ -158,16 +158,16 @@ class Attack(BaseModel):
         given = self.model_fields_set & own_settings(self.name)
         return {**(self.__pydantic_extra__ or {}), **{key: getattr(self, key) for key in given}}
 
-    def asked(self) -> Asked:
+    def asked(self) -> AttackRequest:
         """The study's keys, as the attack reads them."""
-        from recondite.attacks.base import Asked
+        from recondite.attacks.base import AttackRequest
 
-        return Asked(
+        return AttackRequest(
             **{key: getattr(self, key) for key in type(self).model_fields if key != "name"}
         )
 
 
-class Search(_Part):
+class SearchSpec(_Part):
     """How many of the study's settings are tried, of which only the best is told.
 
     Attributes:
@@ -182,7 +182,7 @@ class Search(_Part):
     shape: Annotated[float, Field(gt=-1, le=100, allow_inf_nan=False)] | None = None
 
     @model_validator(mode="after")
-    def _shaped(self) -> Search:
+    def _shaped(self) -> SearchSpec:
         if (self.shape is None) == (self.rule == "negative-binomial"):
             raise ValueError("shape is given with rule negative-binomial, and with no other")
         return self
@@ -220,9 +220,9 @@ class Study(_Part):
     data: str
     model: str
     prepare: str | None = None
-    defences: Annotated[list[Defence], Field(min_length=1)]
+    defences: Annotated[list[DefenceSpec], Field(min_length=1)]
     training: Training = Training()
-    attacks: list[Attack] = []
+    attacks: list[AttackSpec] = []
     seeds: Annotated[
         list[Annotated[int, Field(ge=0, strict=True)]], Field(min_length=1, max_length=_MOST_SEEDS)
     ] = [0]
@@ -230,7 +230,7 @@ class Study(_Part):
     public: bool | None = None
     threat: Literal["update", "training", "model"] | None = None
     participation: Literal["secret", "known"] | None = None
-    search: Search | None = None
+    search: SearchSpec | None = None
 
     @field_validator("seeds", mode="before")
     @classmethod
@@ -256,7 +256,7 @@ class Study(_Part):
 
 def read_study(
     path: str | os.PathLike[str], data_dir: str | None = None
-) -> tuple[Study, sources.Source]:
+) -> tuple[Study, sources.SourceText]:
     """Reads and checks a study file; nothing of it runs but the user's own data function.
 
     Returns:
@@ -269,8 +269,8 @@ def read_study(
 
 
 def check_source(
-    source: sources.Source, data_dir: str | None = None
-) -> tuple[Study, sources.Source]:
+    source: sources.SourceText, data_dir: str | None = None
+) -> tuple[Study, sources.SourceText]:
     """A study from plain data with lines."""
     from recondite.studies.checks import mistakes_of  # imports torch
 
@@ -291,7 +291,7 @@ def _threatened(study: Study) -> Study:
     """The study's threat and participation as each attack's own, where it answers them."""
     from recondite.attacks.registry import classes  # imports torch
 
-    def own(attack: Attack) -> Attack:
+    def own(attack: AttackSpec) -> AttackSpec:
         kind = classes().get(attack.name)
         if kind is None:
             return attack

@@ -22,7 +22,7 @@ from recondite.accounting.selection import Trial, search_epsilon, selection_epsi
 from recondite.notions import json_ready
 from recondite.studies.defences import mechanism, plan
 from recondite.studies.facts import Facts
-from recondite.studies.grid import Cell, cells, digest
+from recondite.studies.grid import GridCell, cells, digest
 from recondite.studies.search import released
 from recondite.studies.shapes import AttackConfig, Row
 
@@ -70,7 +70,9 @@ class Price:
         return plain
 
 
-def price_of(study: Study, settings: Sequence[Cell], facts: Facts, data_dir: str | None) -> Price:
+def price_of(
+    study: Study, settings: Sequence[GridCell], facts: Facts, data_dir: str | None
+) -> Price:
     """The price of a study's search.
 
     Args:
@@ -176,13 +178,13 @@ class Trials:
         """Whether the best is known."""
         return self._plan["runs"] is None
 
-    def cells(self) -> list[Cell]:
+    def cells(self) -> list[GridCell]:
         """The runs, each with its own seed and no attack."""
         found = []
         for index, seed in self._plan["runs"] or ():
             cell = self._cells(seed)[index]
             alone: dict[str, AttackConfig] = {digest([cell.key, None]): {"name": "none"}}
-            found.append(Cell(cell.key, cell.common, cell.defence, cell.seed, alone))
+            found.append(GridCell(cell.key, cell.common, cell.defence, cell.seed, alone))
         return found
 
     def finish(self, rows: Mapping[str, Row]) -> None:
@@ -211,7 +213,7 @@ class Trials:
         write_atomically(self._path, json.dumps(sealed(dict(self._plan))))
         self._forget()
 
-    def winner(self) -> list[Cell]:
+    def winner(self) -> list[GridCell]:
         """The best run with the study's attacks; nothing where none was to be made."""
         if self._plan["best"] is None:
             return []
@@ -221,7 +223,7 @@ class Trials:
     def _forget(self) -> None:
         (self.folder / TRIALS).unlink(missing_ok=True)
 
-    def _cells(self, seed: int) -> list[Cell]:
+    def _cells(self, seed: int) -> list[GridCell]:
         study = self._study.model_copy(update={"seeds": [seed]})
         return cells(study, self._facts, self._strengths)
 

@@ -12,7 +12,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from recondite.attacks.base import THREATENED, Asked, Attack, Available, DefenceFacts, asked_fields
+from recondite.attacks.base import (
+    THREATENED,
+    Attack,
+    AttackRequest,
+    Available,
+    DefenceFacts,
+    asked_fields,
+)
 from recondite.attacks.knowledge import Knowledge
 from recondite.attacks.membership.recipe import Recipe
 from recondite.attacks.outcome import Outcome
@@ -67,7 +74,7 @@ def check_attack(attack: Attack, victim: Victim | None = None) -> None:
     )
 
 
-def small_victim(asked: Asked | None = None, *, seed: int = 0) -> Victim:
+def small_victim(asked: AttackRequest | None = None, *, seed: int = 0) -> Victim:
     """A perceptron, trained for a moment on small images behind clipped Gaussian noise.
 
     Records are seeded noise around one pattern a class. Nothing real is in it.
@@ -104,12 +111,12 @@ def small_victim(asked: Asked | None = None, *, seed: int = 0) -> Victim:
         records=records,
         defence=Defended(Gaussian(0.1), clipping="flat", max_grad_norm=1.0),
         recipe=Recipe(epochs=1, batch_size=16),
-        asked=asked or Asked(images=2, records=16),
+        asked=asked or AttackRequest(images=2, records=16),
         seed=seed,
     )
 
 
-def small_table_victim(asked: Asked | None = None, *, seed: int = 0) -> Victim:
+def small_table_victim(asked: AttackRequest | None = None, *, seed: int = 0) -> Victim:
     """As :func:`small_victim`, with rows of a table: two columns of categories, two of numbers."""
     whole, test = _rows(120, seed), _rows(40, seed + 1)
 
@@ -125,7 +132,7 @@ def small_table_victim(asked: Asked | None = None, *, seed: int = 0) -> Victim:
         records=RecordSets(training=whole, test=test),
         defence=Defended(Gaussian(0.1), clipping="flat", max_grad_norm=1.0),
         recipe=Recipe(epochs=1, batch_size=16),
-        asked=asked or Asked(images=2, records=16),
+        asked=asked or AttackRequest(images=2, records=16),
         seed=seed,
     )
 
@@ -195,7 +202,7 @@ def _words(attack: Attack) -> None:
     _require(attack, other in (None, kind), "takes the name of one of ours")
     applies: Any = attack.applies(_FACTS)
     _require(attack, isinstance(applies, bool), "must say True or False in applies")
-    for key, message in attack.misfits(Asked(), Available("x", 1, 1, _SHAPE)):
+    for key, message in attack.misfits(AttackRequest(), Available("x", 1, 1, _SHAPE)):
         _require(attack, bool(key) and "\n" not in message, f"says {message!r}, not one line")
 
 

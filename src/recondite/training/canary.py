@@ -25,7 +25,7 @@ from recondite.accounting.auditing import AuditResult, epsilon_lower_bound
 from recondite.mechanisms import Mechanism, Neighbouring
 from recondite.training.engine import PrivacyEngine
 
-__all__ = ["CanaryAudit", "audit_run", "audit_training"]
+__all__ = ["CanaryResult", "audit_run", "audit_training"]
 
 FloatArray = NDArray[np.float64]
 # Gradients before clipping, in units of the bound: the canary's is clipped; the others' together
@@ -35,7 +35,7 @@ _LARGEST = 1 << 14  # parameters of a run that an audit imitates: a thousand rel
 
 
 @dataclass(frozen=True)
-class CanaryAudit:
+class CanaryResult:
     """What was claimed, and what was shown.
 
     Attributes:
@@ -170,7 +170,7 @@ def audit_training(
     max_grad_norm: float = 1.0,
     confidence: float = 0.999,
     seed: int | None = None,
-) -> CanaryAudit:
+) -> CanaryResult:
     """Audits a mechanism as the engine releases it, against the worst case.
 
     The canary's gradient is far above the clipping norm, the others' point the other way and are
@@ -223,12 +223,12 @@ def audit_training(
         ratio = present.log_density(sized, drawn) - absent.log_density(sized, drawn)
         scores.append(ratio.reshape(runs, steps).sum(1))
     result = epsilon_lower_bound(scores[0], scores[1], delta, confidence)
-    return CanaryAudit(epsilon(sized, schedule, delta), result.epsilon, result, dim, steps)
+    return CanaryResult(epsilon(sized, schedule, delta), result.epsilon, result, dim, steps)
 
 
 def audit_run(
     mechanism: Mechanism, configured: Mechanism, *, runs: int = 1000, seed: int | None = None
-) -> CanaryAudit:
+) -> CanaryResult:
     """Audits the noise of a run: its mechanism and strength, one step, the canary in the batch.
 
     The claim is for that one step at the audit's own δ, not for the run: with more steps or

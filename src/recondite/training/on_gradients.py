@@ -17,7 +17,7 @@ from recondite.training.record import DefencePart
 from recondite.training.sampling import PrivateLoader
 
 if TYPE_CHECKING:
-    from recondite.training.canary import CanaryAudit
+    from recondite.training.canary import CanaryResult
 
 __all__ = ["OnGradients"]
 
@@ -155,7 +155,7 @@ class OnGradients:
             notes.append(f"training stopped before epsilon {engine.max_epsilon:g} was exceeded")
         return notes
 
-    def audit(self) -> CanaryAudit | None:
+    def audit(self) -> CanaryResult | None:
         """Canaries through the mechanism as the engine releases it."""
         if not self._run.asked.audit:
             return None

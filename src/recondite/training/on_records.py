@@ -11,7 +11,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from recondite.channels.base import Channel
-from recondite.channels.ledger import Ledger
+from recondite.channels.ledger import RecordLedger
 from recondite.configuration import TrainingConfig
 from recondite.defences import RecordNoise
 from recondite.notions import Account, account_for
@@ -82,7 +82,9 @@ class OnRecords:
         self.channel = fit_channel(run.config, run.records, run.asked.data_dir)
         journal = None if run.folder is None else run.folder / "channel.jsonl"
         if run.folder is not None:
-            _refuse_foreign(run.folder.name, Ledger(self.channel, len(run.records), path=journal))
+            _refuse_foreign(
+                run.folder.name, RecordLedger(self.channel, len(run.records), path=journal)
+            )
         self.loader = self._protected(journal)
         if run.config.seed is not None:
             self.loader.ledger.simulate()
@@ -217,7 +219,7 @@ class OnRecords:
         return None
 
 
-def _refuse_foreign(name: str, ledger: Ledger) -> None:
+def _refuse_foreign(name: str, ledger: RecordLedger) -> None:
     """What another channel told of a record has no ε that is known here."""
     if ledger.foreign:
         raise ValueError(

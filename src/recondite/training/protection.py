@@ -16,7 +16,7 @@ from recondite.records import Records
 if TYPE_CHECKING:
     from recondite.attacks.transcript import Recorder
     from recondite.notions import Account
-    from recondite.training.canary import CanaryAudit
+    from recondite.training.canary import CanaryResult
     from recondite.training.checkpoint import Stateful
     from recondite.training.record import DefencePart
 
@@ -139,5 +139,5 @@ class Protection(Protocol):
     def notes(self, shared: list[str]) -> list[str]:
         """What a reader should know, with what holds for every run in its place."""
 
-    def audit(self) -> CanaryAudit | None:
+    def audit(self) -> CanaryResult | None:
         """A canary audit, where one was asked for."""

@@ -12,12 +12,12 @@ import torch
 from recondite.models import build
 from recondite_papers.jobs.channels import (
     ChannelInputs,
-    Setting,
+    ChannelSetting,
     spectrum,
 )
 from recondite_papers.jobs.data import Split, split
 from recondite_papers.jobs.sink import Context
-from recondite_papers.stacked import Plan, Release, Stack, train
+from recondite_papers.stacked import Plan, Stack, StackRelease, train
 
 __all__ = ["LARGE", "MULTIPLIERS", "SMALL", "STEPS", "accuracy", "records"]
 
@@ -52,25 +52,31 @@ def accuracy(context: Context) -> None:
     context.blocks(sink, blocks)
 
 
-def _settings(quick: bool) -> list[tuple[Setting, Release]]:
-    plain = Release("none", clipping="none")
-    chosen = [Setting()]
+def _settings(quick: bool) -> list[tuple[ChannelSetting, StackRelease]]:
+    plain = StackRelease("none", clipping="none")
+    chosen = [ChannelSetting()]
     for kind in ("natural", "minimum-power", "white"):
-        chosen += [Setting(kind, kappa) for kappa in SMALL]
+        chosen += [ChannelSetting(kind, kappa) for kappa in SMALL]
     for kind in ("white", "personalized-paper", "personalized", "minimum-power"):
-        chosen += [Setting(kind, kappa) for kappa in LARGE]
-    chosen += [Setting("personalized-paper", kappa) for kappa in (50.0, 300.0)]
+        chosen += [ChannelSetting(kind, kappa) for kappa in LARGE]
+    chosen += [ChannelSetting("personalized-paper", kappa) for kappa in (50.0, 300.0)]
     for kind in ("natural", "minimum-power"):
-        chosen += [Setting(kind, kappa, "once") for kappa in SMALL]
+        chosen += [ChannelSetting(kind, kappa, "once") for kappa in SMALL]
     for kind in ("white", "personalized"):
-        chosen += [Setting(kind, kappa, "once") for kappa in LARGE]
+        chosen += [ChannelSetting(kind, kappa, "once") for kappa in LARGE]
     if quick:
-        chosen = [Setting(), Setting("natural", 50.0), Setting("natural", 300.0)]
+        chosen = [
+            ChannelSetting(),
+            ChannelSetting("natural", 50.0),
+            ChannelSetting("natural", 300.0),
+        ]
     pairs = [(setting, plain) for setting in chosen]
     multipliers = MULTIPLIERS[:1] if quick else MULTIPLIERS
-    pairs += [(Setting(), Release("gaussian", m)) for m in multipliers]
+    pairs += [(ChannelSetting(), StackRelease("gaussian", m)) for m in multipliers]
     if not quick:
-        pairs += [(Setting(), Release("gaussian", m, clipping="psac")) for m in MULTIPLIERS]
+        pairs += [
+            (ChannelSetting(), StackRelease("gaussian", m, clipping="psac")) for m in MULTIPLIERS
+        ]
     return pairs
 
 

@@ -12,15 +12,15 @@ from torch import Tensor, nn
 from recondite.attacks.gradient.inverting import InvertingGradients
 from recondite.models import build
 from recondite_papers.jobs.channel import SMALL, records
-from recondite_papers.jobs.channels import ChannelInputs, Setting, spectrum
+from recondite_papers.jobs.channels import ChannelInputs, ChannelSetting, spectrum
 from recondite_papers.jobs.leaks import finished, measured
-from recondite_papers.jobs.single_images import Case, attack_cases
+from recondite_papers.jobs.single_images import ImageCase, attack_cases
 from recondite_papers.jobs.sink import Context
-from recondite_papers.stacked import Release
+from recondite_papers.stacked import StackRelease
 
 __all__ = ["figure_14", "guidelines"]
 
-_PLAIN = Release("none", clipping="none")
+_PLAIN = StackRelease("none", clipping="none")
 _SIZES = (1, 2, 4, 8, 16, 32, 64)
 
 
@@ -37,15 +37,18 @@ def _inversion(context: Context, name: str) -> list[dict[str, Any]]:
     data = records(context, name, 1500 if context.quick else None)
     known = spectrum(data)
     kinds = ("natural", "white", "personalized-paper", "personalized", "minimum-power")
-    settings = [Setting(), *(Setting(kind, kappa) for kind in kinds for kappa in SMALL)]
-    settings += [Setting(kind, 1500.0) for kind in kinds]
+    settings = [
+        ChannelSetting(),
+        *(ChannelSetting(kind, kappa) for kind in kinds for kappa in SMALL),
+    ]
+    settings += [ChannelSetting(kind, 1500.0) for kind in kinds]
     if context.quick:
         settings = settings[:3]
     generator = torch.Generator(context.device).manual_seed(5)
     inputs = ChannelInputs(data, known, settings, generator)
     images = 2 if context.quick else 30
     noisy = [inputs.noisy(run, data.images[:images]) for run in range(len(settings))]
-    cases = [Case({"defence": s.kind, "value": s.capacity}, _PLAIN) for s in settings]
+    cases = [ImageCase({"defence": s.kind, "value": s.capacity}, _PLAIN) for s in settings]
     net = build("lenet", data.shape, 10, seed=0).to(context.device)
     rows = []
     for variation in (1e-4, 1e-2):
@@ -138,7 +141,7 @@ def _compression(context: Context, name: str) -> list[dict[str, Any]]:
     vectors = torch.from_numpy(known.eigenvectors.copy()).float().to(context.device)
     images = 2 if context.quick else 100
     shown = data.images[:images]
-    noisy, cases = [shown], [Case({"defence": "none", "value": 0.0}, _PLAIN)]
+    noisy, cases = [shown], [ImageCase({"defence": "none", "value": 0.0}, _PLAIN)]
     for place in (0, 1, 10, 100):
         along = vectors[:, place]
         flat = shown.flatten(1)
@@ -146,7 +149,7 @@ def _compression(context: Context, name: str) -> list[dict[str, Any]]:
         cut = (flat - (flat @ along)[:, None] * along).view_as(shown)
         noisy.append(cut)
         label = {"defence": "compression", "value": float(known.eigenvalues[place])}
-        cases.append(Case({**label, "place": place}, _PLAIN))
+        cases.append(ImageCase({**label, "place": place}, _PLAIN))
     net = build("lenet", data.shape, 10, seed=0).to(context.device)
     method = InvertingGradients(steps=20 if context.quick else 4000)
     rows = attack_cases(

@@ -18,8 +18,8 @@ from recondite_papers.jobs.channel import SMALL, records
 from recondite_papers.jobs.channel_training import tensor_cores
 from recondite_papers.jobs.channels import (
     ChannelInputs,
+    ChannelSetting,
     Fitter,
-    Setting,
     spectrum,
 )
 from recondite_papers.jobs.data import Split
@@ -48,12 +48,12 @@ def inversion(context: Context) -> None:
     context.blocks(sink, blocks)
 
 
-def _settings(context: Context) -> list[Setting]:
+def _settings(context: Context) -> list[ChannelSetting]:
     if context.quick:
-        return [Setting()]
+        return [ChannelSetting()]
     known = ("natural", "white", "personalized-paper")
     kinds, kappas = context.pick((), known[:1], known), context.pick((), (50.0, 300.0), SMALL)
-    return [Setting(), *(Setting(kind, kappa) for kind in kinds for kappa in kappas)]
+    return [ChannelSetting(), *(ChannelSetting(kind, kappa) for kind in kinds for kappa in kappas)]
 
 
 def _size(context: Context, model: str) -> tuple[int, float]:

@@ -21,14 +21,21 @@ from recondite.channels.personalized import _paper_bound
 from recondite_papers.jobs.data import Split
 
 __all__ = [
-    "KINDS", "ChannelInputs", "Fitted", "Fitter", "Setting", "beta", "covariance", "spectrum",
+    "KINDS",
+    "ChannelInputs",
+    "ChannelSetting",
+    "Fitted",
+    "Fitter",
+    "beta",
+    "covariance",
+    "spectrum",
 ]  # fmt: skip
 
 KINDS = ("natural", "white", "personalized-paper", "personalized", "minimum-power")
 
 
 @dataclass(frozen=True)
-class Setting:
+class ChannelSetting:
     """A channel of one run.
 
     Attributes:
@@ -96,7 +103,7 @@ class Fitter:
             self._scaled = self.known.rescaled(1 / np.sqrt(self.weights))
         return self._scaled
 
-    def __call__(self, setting: Setting) -> Fitted:
+    def __call__(self, setting: ChannelSetting) -> Fitted:
         """The channel of a setting."""
         kinds: dict[str, Any] = {
             "natural": NaturalChannel,
@@ -139,7 +146,7 @@ class ChannelInputs:
         self,
         data: Split,
         known: Spectrum | Fitter,
-        settings: list[Setting],
+        settings: list[ChannelSetting],
         generator: torch.Generator,
     ) -> None:
         self.data, self.settings, self.generator = data, settings, generator

@@ -12,7 +12,7 @@ from typing import Any
 from recondite_papers.jobs.compare_network import network
 from recondite_papers.jobs.data import Split, split
 from recondite_papers.jobs.sink import Context
-from recondite_papers.stacked import Plan, Release, Stack, train
+from recondite_papers.stacked import Plan, Stack, StackRelease, train
 
 __all__ = [
     "CHOSEN", "DATA", "EXTRA_KAPPA", "EXTRA_SIGMA", "KAPPA", "SIGMA", "accuracy", "records",
@@ -85,16 +85,18 @@ _READINGS = {
 }
 
 
-def _releases(kappas: Sequence[float], sigmas: Sequence[float], **options: Any) -> list[Release]:
+def _releases(
+    kappas: Sequence[float], sigmas: Sequence[float], **options: Any
+) -> list[StackRelease]:
     return [
-        *(Release("vmf", float(k), **options) for k in kappas),
-        *(Release("gaussian", float(s), **options) for s in sigmas),
+        *(StackRelease("vmf", float(k), **options) for k in kappas),
+        *(StackRelease("gaussian", float(s), **options) for s in sigmas),
     ]
 
 
 def train_releases(
     data: Split,
-    releases: Sequence[Release],
+    releases: Sequence[StackRelease],
     plan: Plan,
     seeds: int,
     context: Context,
@@ -171,12 +173,12 @@ def _main(context: Context, name: str, seeds: int) -> list[dict[str, Any]]:
     data = records(context, name)
     plan = CHOSEN.plan(steps_of(data, 128), 128)
     chosen = (KAPPA, SIGMA) if not context.quick else ((75, 200, 500), (1.23, 0.42, 0.174))
-    releases = [Release("clip"), *_releases(*chosen)]
+    releases = [StackRelease("clip"), *_releases(*chosen)]
     if not context.quick:
         releases += _releases(EXTRA_KAPPA, EXTRA_SIGMA)
     rows = train_releases(data, releases, plan, seeds, context)
     plain = replace(plan, sampling="shuffled")
-    rows += train_releases(data, [Release("none", clipping="none")], plain, seeds, context)
+    rows += train_releases(data, [StackRelease("none", clipping="none")], plain, seeds, context)
     return [{**row, "pixels": "published"} for row in rows]
 
 
@@ -196,7 +198,7 @@ def _sizes(
     releases = _releases(kappas, sigmas, **options)
     rows = train_releases(data, releases, plan, seeds, context, reading.first)
     if size == 128:
-        bare = [Release("none", clipping="none")]
+        bare = [StackRelease("none", clipping="none")]
         plain = replace(plan, sampling="shuffled")
         rows += train_releases(data, bare, plain, seeds, context, reading.first)
     return [{**row, "pixels": reading.pixels} for row in rows]

@@ -23,13 +23,13 @@ from recondite_papers.jobs.compare import (
 from recondite_papers.jobs.compare_network import network
 from recondite_papers.jobs.leaks import attacked, joined, leak, measured
 from recondite_papers.jobs.sink import Context
-from recondite_papers.stacked import Release
+from recondite_papers.stacked import StackRelease
 
 __all__ = ["attack", "dlg", "iga"]
 
 _TABLE_V = (75, 100, 150, 200, 250, 300, 350, 400)
 _TABLE_V_SIGMA = (1.23, 0.660, 0.461, 0.420, 0.321, 0.282, 0.229, 0.204)
-_PLAIN = Release("none", clipping="none")
+_PLAIN = StackRelease("none", clipping="none")
 
 
 def iga(context: Context) -> None:
@@ -45,22 +45,27 @@ def iga(context: Context) -> None:
     for name in names:
         full = [
             _PLAIN,
-            Release("clip"),
-            Release("clip", clipping="per-layer"),
-            *(Release("vmf", float(k)) for k in (*KAPPA, *EXTRA_KAPPA)),
-            *(Release("gaussian", float(s)) for s in (*SIGMA, *EXTRA_SIGMA)),
-            Release("gaussian", 0.0174),
+            StackRelease("clip"),
+            StackRelease("clip", clipping="per-layer"),
+            *(StackRelease("vmf", float(k)) for k in (*KAPPA, *EXTRA_KAPPA)),
+            *(StackRelease("gaussian", float(s)) for s in (*SIGMA, *EXTRA_SIGMA)),
+            StackRelease("gaussian", 0.0174),
         ]
         if context.quick:
-            full = [_PLAIN, Release("clip"), Release("vmf", 500.0), Release("gaussian", 0.174)]
+            full = [
+                _PLAIN,
+                StackRelease("clip"),
+                StackRelease("vmf", 500.0),
+                StackRelease("gaussian", 0.174),
+            ]
         batch = 8 if context.quick else 128
         blocks[f"iga-128/{name}"] = partial(
             attack, context, name, full, batch=batch, batches=1 if context.quick else 2, steps=steps
         )
     if not context.quick:
         small = [
-            *(Release("vmf", float(k)) for k in _TABLE_V),
-            *(Release("gaussian", s) for s in _TABLE_V_SIGMA),
+            *(StackRelease("vmf", float(k)) for k in _TABLE_V),
+            *(StackRelease("gaussian", s) for s in _TABLE_V_SIGMA),
         ]
         for batch in (64, 32, 16):
             for name in names:
@@ -76,10 +81,10 @@ def dlg(context: Context) -> None:
     sink = context.sink("compare-dlg")
     chosen = [
         _PLAIN,
-        Release("gaussian", 0.174),
-        Release("gaussian", 0.0174),
-        Release("vmf", 500.0),
-        Release("vmf", 20_000.0),
+        StackRelease("gaussian", 0.174),
+        StackRelease("gaussian", 0.0174),
+        StackRelease("vmf", 500.0),
+        StackRelease("vmf", 20_000.0),
     ]
     images, steps = (2, 20) if context.quick else (32, 300)
     blocks: dict[str, Callable[[], list[dict[str, Any]]]] = {}
@@ -94,7 +99,7 @@ def dlg(context: Context) -> None:
 def attack(
     context: Context,
     name: str,
-    releases: list[Release],
+    releases: list[StackRelease],
     *,
     batch: int,
     batches: int,
@@ -141,7 +146,7 @@ def attack(
 def _gallery(
     context: Context,
     name: str,
-    releases: list[Release],
+    releases: list[StackRelease],
     found: torch.Tensor,
     truth: torch.Tensor,
     data: Any,

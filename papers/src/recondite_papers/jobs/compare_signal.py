@@ -20,7 +20,7 @@ from recondite_papers.jobs.compare import CHOSEN, DATA, records, steps_of
 from recondite_papers.jobs.compare_network import network
 from recondite_papers.jobs.data import Split
 from recondite_papers.jobs.sink import Context
-from recondite_papers.stacked import Release, Stack, train
+from recondite_papers.stacked import Stack, StackRelease, train
 from recondite_papers.stacked.release import Releaser
 
 __all__ = ["share", "signal"]
@@ -38,7 +38,7 @@ def signal(context: Context) -> None:
     context.blocks(sink, dict(list(blocks.items())[:1]) if context.quick else blocks)
 
 
-def share(release: Release, length: float, dim: int) -> float:
+def share(release: StackRelease, length: float, dim: int) -> float:
     """Length of the signal over that of the noise in a release of an average of such a length."""
     if release.kind == "gaussian":
         return length * _SIZE / (release.value * math.sqrt(dim))
@@ -48,7 +48,9 @@ def share(release: Release, length: float, dim: int) -> float:
 
 def _block(context: Context, name: str) -> list[dict[str, Any]]:
     data = records(context, name)
-    releases = [Release("gaussian", s) for s in _SIGMAS] + [Release("vmf", k) for k in _KAPPAS]
+    releases = [StackRelease("gaussian", s) for s in _SIGMAS] + [
+        StackRelease("vmf", k) for k in _KAPPAS
+    ]
     stack = Stack([network(data.shape, data.classes, 0) for _ in releases], context.device)
     steps = 20 if context.quick else steps_of(data, _SIZE)
     seen: dict[int, tuple[Tensor, Tensor]] = {}
@@ -80,7 +82,7 @@ def _block(context: Context, name: str) -> list[dict[str, Any]]:
 def _lengths(stack: Stack, data: Split) -> Tensor:
     """Mean length of the average of a batch's clipped gradients, by run."""
     generator = torch.Generator(stack.device).manual_seed(0)
-    clip = Releaser(stack, [Release("clip")] * stack.runs, _SIZE, _BATCHES, generator)
+    clip = Releaser(stack, [StackRelease("clip")] * stack.runs, _SIZE, _BATCHES, generator)
     mask = torch.ones((stack.runs, _SIZE), device=stack.device)
     found = []
     for number in range(min(_BATCHES, len(data.images) // _SIZE)):

@@ -22,14 +22,14 @@ from recondite_papers.jobs.channel import (
 )
 from recondite_papers.jobs.channel_membership import membership_areas
 from recondite_papers.jobs.channel_models import inversion_errors
-from recondite_papers.jobs.channels import ChannelInputs, Setting, spectrum
+from recondite_papers.jobs.channels import ChannelInputs, ChannelSetting, spectrum
 from recondite_papers.jobs.sink import Context
-from recondite_papers.stacked import Plan, Release, Stack, train
+from recondite_papers.stacked import Plan, Stack, StackRelease, train
 from recondite_papers.tables.cells import mean
 
 __all__ = ["planes"]
 
-_PLAIN = Release("none", clipping="none")
+_PLAIN = StackRelease("none", clipping="none")
 # Seeds of the undefended and the Natural runs, on whose order Figures 10 and 13 rest.
 _SEEDS = 3
 _SPARED = 40.0  # seconds of a call's time that the attacks on what was trained may take
@@ -45,16 +45,18 @@ def planes(context: Context) -> None:
     context.blocks(sink, blocks)
 
 
-def _pairs(context: Context) -> list[tuple[Setting, Release]]:
+def _pairs(context: Context) -> list[tuple[ChannelSetting, StackRelease]]:
     natural = context.pick((50.0, 300.0), SMALL, SMALL)
     others = context.pick((), (500.0, 1500.0), LARGE)
     multipliers = context.pick((0.8,), (0.8, 0.2066), MULTIPLIERS)
-    out = [(Setting(), _PLAIN)]
-    out += [(Setting("natural", kappa), _PLAIN) for kappa in natural]
+    out = [(ChannelSetting(), _PLAIN)]
+    out += [(ChannelSetting("natural", kappa), _PLAIN) for kappa in natural]
     for kind in ("white", "personalized-paper", "personalized"):
-        out += [(Setting(kind, kappa), _PLAIN) for kappa in others]
+        out += [(ChannelSetting(kind, kappa), _PLAIN) for kappa in others]
     for clipping in context.pick(("flat",), ("flat",), ("flat", "psac")):
-        out += [(Setting(), Release("gaussian", m, clipping=clipping)) for m in multipliers]
+        out += [
+            (ChannelSetting(), StackRelease("gaussian", m, clipping=clipping)) for m in multipliers
+        ]
     return out
 
 

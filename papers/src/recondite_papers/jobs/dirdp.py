@@ -8,9 +8,9 @@ from functools import partial
 from typing import Any
 
 from recondite_papers.jobs.data import Split, split
-from recondite_papers.jobs.dirdp_networks import CHOSEN, Network, usual
+from recondite_papers.jobs.dirdp_networks import CHOSEN, PaperNetwork, usual
 from recondite_papers.jobs.sink import Context
-from recondite_papers.stacked import Plan, Release, Stack, train
+from recondite_papers.stacked import Plan, Stack, StackRelease, train
 
 __all__ = [
     "EPSILONS", "HYPER", "KAPPAS", "MULTIPLIERS", "accuracy", "puzzle", "records",
@@ -86,7 +86,7 @@ def with_usual_weights(context: Context) -> None:
 
 
 def _without_vmf(
-    context: Context, network: Callable[[str], Network]
+    context: Context, network: Callable[[str], PaperNetwork]
 ) -> dict[str, Callable[[], list[dict[str, Any]]]]:
     return {
         f"{kind}/{pair[0]}/{pair[1]}": partial(_block, context, pair, kind, network(pair[0]))
@@ -119,7 +119,7 @@ def _block(
     context: Context,
     pair: tuple[str, str],
     kind: str,
-    network: Network,
+    network: PaperNetwork,
     partition: tuple[str | int, str] = ("rows", "public"),
     epochs: int | None = None,
 ) -> list[dict[str, Any]]:
@@ -130,13 +130,14 @@ def _block(
     steps = 6 if context.quick else (epochs or printed) * per_epoch
     seeds = 1 if context.quick else 3 if name == "lfw" or (kind != "vmf" and model == "mlp2") else 1
     if kind == "plain":
-        releases = [Release("none", clipping="none")]
+        releases = [StackRelease("none", clipping="none")]
     elif kind == "gaussian":
-        releases = [Release("gaussian", s) for s in MULTIPLIERS[pair]]
+        releases = [StackRelease("gaussian", s) for s in MULTIPLIERS[pair]]
     else:
         values = (1.0, 50.0, 500.0) if epochs else KAPPAS
         releases = [
-            Release("directional", k, blocks=partition[0], weights=partition[1]) for k in values
+            StackRelease("directional", k, blocks=partition[0], weights=partition[1])
+            for k in values
         ]
     sampling = "poisson" if kind == "gaussian" else "shuffled"
     plan = Plan(steps, batch, sampling, optimizer, rate, momentum)

@@ -14,14 +14,14 @@ from recondite.attacks.gradient.inverting import InvertingGradients
 from recondite.models import build, count_parameters
 from recondite_papers.jobs.data import Split
 from recondite_papers.jobs.dirdp import EPSILONS, KAPPAS, MULTIPLIERS, records
-from recondite_papers.jobs.dirdp_networks import CHOSEN, Network
-from recondite_papers.jobs.single_images import Case, attack_cases
+from recondite_papers.jobs.dirdp_networks import CHOSEN, PaperNetwork
+from recondite_papers.jobs.single_images import ImageCase, attack_cases
 from recondite_papers.jobs.sink import Context
-from recondite_papers.stacked import Plan, Release, Stack, train
+from recondite_papers.stacked import Plan, Stack, StackRelease, train
 
 __all__ = ["early", "relu", "table_4"]
 
-_PLAIN = Release("none", clipping="none")
+_PLAIN = StackRelease("none", clipping="none")
 _V1_SIGMA = (0.8, 1.0, 2.0, 3.0, 8.0, 80.0)
 _V1_KAPPA = (5.0, 10.0, 50.0, 500.0, 300_000.0)
 
@@ -36,7 +36,7 @@ def relu(context: Context) -> None:
     _table_4(context, "dirdp-iga-relu", lambda model: None)
 
 
-def _table_4(context: Context, job: str, network: Callable[[str], Network | None]) -> None:
+def _table_4(context: Context, job: str, network: Callable[[str], PaperNetwork | None]) -> None:
     blocks: dict[str, Callable[[], list[dict[str, Any]]]] = {}
     for name in ("fashion-mnist", "cifar10", "lfw"):
         for model in ("lenet", "mlp2"):
@@ -46,28 +46,30 @@ def _table_4(context: Context, job: str, network: Callable[[str], Network | None
     context.blocks(context.sink(job), blocks)
 
 
-def _vmf(kappas: tuple[float, ...], partitions: tuple[tuple[str, str], ...]) -> list[Case]:
+def _vmf(kappas: tuple[float, ...], partitions: tuple[tuple[str, str], ...]) -> list[ImageCase]:
     return [
-        Case(
+        ImageCase(
             {"defence": "vmf", "value": k, "blocks": blocks, "weights": weights},
-            Release("directional", k, blocks=blocks, weights=weights),
+            StackRelease("directional", k, blocks=blocks, weights=weights),
         )
         for blocks, weights in partitions
         for k in kappas
     ]
 
 
-def _iga(context: Context, network: Network | None, model: str, name: str) -> list[dict[str, Any]]:
+def _iga(
+    context: Context, network: PaperNetwork | None, model: str, name: str
+) -> list[dict[str, Any]]:
     data = records(context, name, 200 if context.quick else None)
     if network is None:
         net, called = build(model, data.shape, data.classes, seed=0), f"{model}/relu"
     else:
         net, called = network.build(data.shape, data.classes, 0), network.name
     net = net.to(context.device)
-    cases = [Case({"defence": "none", "value": 0.0}, _PLAIN)]
+    cases = [ImageCase({"defence": "none", "value": 0.0}, _PLAIN)]
     pairs = zip(EPSILONS, MULTIPLIERS[model, name], strict=True)
     cases += [
-        Case({"defence": "gaussian", "value": e, "sigma": s}, Release("gaussian", s))
+        ImageCase({"defence": "gaussian", "value": e, "sigma": s}, StackRelease("gaussian", s))
         for e, s in pairs
     ]
     partitions: tuple[tuple[str, str], ...] = (
@@ -101,7 +103,7 @@ def _undefended(context: Context, model: str, name: str, attack: str) -> list[di
     """Without noise, before and after training, apart from noise: nothing takes its time."""
     net, data, images = _victim(context, model, name)
     method = _method(attack, 20 if context.quick else 1000)
-    cases = [Case({"defence": "none", "value": 0.0}, _PLAIN)]
+    cases = [ImageCase({"defence": "none", "value": 0.0}, _PLAIN)]
     rows = []
     for victim in ("untrained", "trained"):
         if victim == "trained":
@@ -130,17 +132,17 @@ def _early(context: Context, model: str, name: str, attack: str) -> list[dict[st
     net, data, images = _victim(context, model, name)
     # As printed: noise of deviation ε on the gradient itself, so that larger is noisier.
     cases = [
-        Case(
+        ImageCase(
             {"defence": "gaussian", "value": s},
-            Release("gaussian", s, clipping="flat", norm=1e6, sensitivity=1.0),
+            StackRelease("gaussian", s, clipping="flat", norm=1e6, sensitivity=1.0),
         )
         for s in _V1_SIGMA
     ]
     for blocks in ("flat", "rows"):
         cases += [
-            Case(
+            ImageCase(
                 {"defence": "vmf", "value": k, "blocks": blocks},
-                Release("directional", k, blocks=blocks, weights="own"),
+                StackRelease("directional", k, blocks=blocks, weights="own"),
                 keep_norm=True,
             )
             for k in _V1_KAPPA
@@ -160,5 +162,5 @@ def _train(net: nn.Module, model: str, data: Any, context: Context) -> None:
     steps = 5 * max(1, len(data.images) // 128)
     rate = 0.001 if model == "mlp2" else 0.003
     plan = Plan(steps, 128, "shuffled", "adamw", rate)
-    train(stack, data.images, data.labels, [Release("none", clipping="none")], plan, seed=3)
+    train(stack, data.images, data.labels, [StackRelease("none", clipping="none")], plan, seed=3)
     net.load_state_dict(stack.state(0))

@@ -13,7 +13,7 @@ from recondite.models.weights import seeded
 __all__ = [
     "ACTIVATIONS",
     "CHOSEN",
-    "Network",
+    "PaperNetwork",
     "lenet",
     "mlp",
     "usual",
@@ -27,7 +27,7 @@ ACTIVATIONS: dict[str, type[nn.Module]] = {
 
 
 @dataclass(frozen=True)
-class Network:
+class PaperNetwork:
     """A reading of what the paper trains.
 
     Attributes:
@@ -88,12 +88,12 @@ class Network:
 # tanh and average pooling, the hidden layers of 50 and 15 units that the same authors use in 2025,
 # and the initial weights of DLG's program, on which the attacks of this field are built.
 CHOSEN = {
-    "lenet": Network("lenet", "tanh", pooling="average", first="dlg"),
-    "mlp2": Network("mlp2", "tanh", hidden=(50, 15), first="dlg"),
+    "lenet": PaperNetwork("lenet", "tanh", pooling="average", first="dlg"),
+    "mlp2": PaperNetwork("mlp2", "tanh", hidden=(50, 15), first="dlg"),
 }
 
 
-def usual(model: str) -> Network:
+def usual(model: str) -> PaperNetwork:
     """The chosen network with torch's own initial weights, as Table 3 and older searches have."""
     return replace(CHOSEN[model], first="torch")
 

@@ -13,9 +13,9 @@ import torch
 import recondite as rc
 from recondite.notions.calibration import calibrate
 from recondite_papers.jobs.dirdp import records
-from recondite_papers.jobs.dirdp_networks import CHOSEN, Network
+from recondite_papers.jobs.dirdp_networks import CHOSEN, PaperNetwork
 from recondite_papers.jobs.sink import Context
-from recondite_papers.stacked import Plan, Release, Stack, train
+from recondite_papers.stacked import Plan, Stack, StackRelease, train
 
 __all__ = ["HYPER", "accuracy", "with_usual_weights"]
 
@@ -45,7 +45,7 @@ def with_usual_weights(context: Context) -> None:
     _tables(context, "dirdp-v1-usual", networks)
 
 
-def _tables(context: Context, job: str, networks: dict[str, Network]) -> None:
+def _tables(context: Context, job: str, networks: dict[str, PaperNetwork]) -> None:
     sink = context.sink(job)
     blocks: dict[str, Callable[[], list[dict[str, Any]]]] = {}
     for pair in HYPER:
@@ -70,7 +70,7 @@ def _multipliers(context: Context, records_: int, batch: int, epochs: int) -> li
     out = []
     for epsilon in chosen:
         found = calibrate(rc.Gaussian(1.0), epsilon, "epsilon", schedule, relative=1e-3, delta=1e-5)
-        out.append((epsilon, Release("gaussian", found.value)))
+        out.append((epsilon, StackRelease("gaussian", found.value)))
     return out
 
 
@@ -78,7 +78,7 @@ def _block(
     context: Context,
     pair: tuple[str, str],
     kind: str,
-    network: Network,
+    network: PaperNetwork,
     partition: tuple[str, str] = ("elements", "clipped"),
 ) -> list[dict[str, Any]]:
     model, name = pair
@@ -90,13 +90,13 @@ def _block(
         # Few records: more steps in smaller batches.
         batch = 64
     if kind == "plain":
-        cases: list[Any] = [(0.0, Release("none", clipping="none"))]
+        cases: list[Any] = [(0.0, StackRelease("none", clipping="none"))]
     elif kind == "gaussian":
         cases = _multipliers(context, len(data.images), batch, epochs)
     else:
         kappas = context.pick((50.0,), (5.0, 500.0), KAPPAS)
         cases = [
-            (k, Release("directional", k, blocks=partition[0], weights=partition[1]))
+            (k, StackRelease("directional", k, blocks=partition[0], weights=partition[1]))
             for k in kappas
         ]
     stack = Stack([network.build(data.shape, data.classes, 0) for _ in cases], context.device)

@@ -23,32 +23,32 @@ from recondite_papers.jobs.dirdp import EPSILONS, HYPER, MULTIPLIERS, records
 from recondite_papers.jobs.dirdp_networks import (
     ACTIVATIONS,
     CHOSEN,
-    Network,
+    PaperNetwork,
     usual,
 )
 from recondite_papers.jobs.sink import Context
-from recondite_papers.stacked import Plan, Release, Stack, train
+from recondite_papers.stacked import Plan, Stack, StackRelease, train
 
 __all__ = ["again", "moved", "norms", "sweep"]
 
 _HIDDEN = ((64,), (256,), (1024,), (50, 15))
 _SOME = (0.8, 3.0, 50.0)  # of the six ε
 _LOUD = (0.8, 1.0)  # where LeNet on CIFAR-10 is off
-_PLAIN = Release("none", clipping="none")
+_PLAIN = StackRelease("none", clipping="none")
 _BOUNDS = (
     ("flat", 2.0), ("flat", 5.0), ("flat", 10.0), ("flat", 20.0), ("flat", 40.0),
     ("per-layer", 1.0),
 )  # fmt: skip
 
 
-def _networks(data: str) -> list[Network]:
+def _networks(data: str) -> list[PaperNetwork]:
     out = [
-        Network("lenet", act, pooling=pool)
+        PaperNetwork("lenet", act, pooling=pool)
         for act, pool in product(ACTIVATIONS, ("max", "average"))
     ]
-    out += [Network("lenet", act, pixels="unit") for act in ACTIVATIONS]
+    out += [PaperNetwork("lenet", act, pixels="unit") for act in ACTIVATIONS]
     out += [
-        Network("mlp2", act, hidden=hidden, pixels=pixels)
+        PaperNetwork("mlp2", act, hidden=hidden, pixels=pixels)
         for act, hidden, pixels in product(ACTIVATIONS, _HIDDEN, ("half", "unit"))
     ]
     own = _earlier("lenet", data), _earlier("mlp2", data)
@@ -56,13 +56,13 @@ def _networks(data: str) -> list[Network]:
     if data == "lfw":
         # Table 1 prints a momentum beside Adam, which has none.
         out += [
-            Network("mlp2", act, hidden=hidden, pixels=pixels, optimizer="sgd")
+            PaperNetwork("mlp2", act, hidden=hidden, pixels=pixels, optimizer="sgd")
             for act, hidden, pixels in product(ACTIVATIONS, _HIDDEN, ("half", "unit"))
         ]
     return out
 
 
-def _earlier(model: str, data: str) -> Network:
+def _earlier(model: str, data: str) -> PaperNetwork:
     """From torch's own initial weights, and by SGD for the MLP on LFW.
 
     Table 1 prints a momentum beside Adam there, which has none.
@@ -70,7 +70,7 @@ def _earlier(model: str, data: str) -> Network:
     return replace(usual(model), optimizer="sgd" if (model, data) == ("mlp2", "lfw") else None)
 
 
-def _plan(network: Network, name: str, count: int, sampling: str, steps: int | None) -> Plan:
+def _plan(network: PaperNetwork, name: str, count: int, sampling: str, steps: int | None) -> Plan:
     """Table 1's for so many records, but for the network's optimizer; or fewer steps."""
     batch, rate, epochs, optimizer, momentum = HYPER[network.model, name]
     if network.optimizer is not None:
@@ -79,7 +79,7 @@ def _plan(network: Network, name: str, count: int, sampling: str, steps: int | N
     return Plan(steps or whole, batch, sampling, optimizer, rate, momentum)
 
 
-def _sigmas(network: Network, name: str) -> dict[float, float]:
+def _sigmas(network: PaperNetwork, name: str) -> dict[float, float]:
     """By ε."""
     return dict(zip(EPSILONS, MULTIPLIERS[network.model, name], strict=True))
 
@@ -122,7 +122,7 @@ def _norms(context: Context, model: str, name: str) -> list[dict[str, Any]]:
     known = _sigmas(network, name)
     cases = list(product(_BOUNDS, _SOME))
     releases = [
-        Release("gaussian", known[epsilon], clipping=clipping, norm=norm)
+        StackRelease("gaussian", known[epsilon], clipping=clipping, norm=norm)
         for (clipping, norm), epsilon in cases
     ]
     plan = _plan(network, name, len(data.images), "poisson", 2 if context.quick else None)
@@ -139,7 +139,7 @@ def again(context: Context) -> None:
     """Cells of Table 2 that are more than 3 points off, from another seed and with other widths."""
     sink = context.sink("dirdp-again")
     lenet, mlp = CHOSEN["lenet"], CHOSEN["mlp2"]
-    cases: list[tuple[Network, str, float | None, int]] = [
+    cases: list[tuple[PaperNetwork, str, float | None, int]] = [
         (replace(mlp, hidden=hidden), name, None, 1)
         for name in ("lfw", "cifar10")
         for hidden in (mlp.hidden, *_HIDDEN[:-1])
@@ -154,12 +154,12 @@ def again(context: Context) -> None:
 
 
 def _again(
-    context: Context, network: Network, name: str, epsilon: float | None, seed: int
+    context: Context, network: PaperNetwork, name: str, epsilon: float | None, seed: int
 ) -> list[dict[str, Any]]:
     data = records(context, name, 300 if context.quick else None, network.pixels)
     release, sampling = _PLAIN, "shuffled"
     if epsilon is not None:
-        release, sampling = Release("gaussian", _sigmas(network, name)[epsilon]), "poisson"
+        release, sampling = StackRelease("gaussian", _sigmas(network, name)[epsilon]), "poisson"
     plan = _plan(network, name, len(data.images), sampling, 2 if context.quick else None)
     (scores,) = trained(context, network, data, [release], plan, seed=seed)
     return [
@@ -186,7 +186,7 @@ def _moved(context: Context, pixels: int, zoom: float) -> list[dict[str, Any]]:
     known = _sigmas(network, "lfw")
     rows = []
     for epsilons, sampling in (((None,), "shuffled"), ((8.0, 50.0), "poisson")):
-        releases = [_PLAIN if e is None else Release("gaussian", known[e]) for e in epsilons]
+        releases = [_PLAIN if e is None else StackRelease("gaussian", known[e]) for e in epsilons]
         plan = _plan(network, "lfw", len(images), sampling, 2 if context.quick else None)
         for epsilon, scores in zip(
             epsilons, trained(context, network, data, releases, plan), strict=True
@@ -212,10 +212,10 @@ def _shifted(images: Tensor, pixels: int, zoom: float, draw: torch.Generator) ->
     return functional.grid_sample(images, grid, padding_mode="border", align_corners=False)
 
 
-def _block(context: Context, network: Network, name: str) -> list[dict[str, Any]]:
+def _block(context: Context, network: PaperNetwork, name: str) -> list[dict[str, Any]]:
     data = records(context, name, 1000 if context.quick else None, network.pixels)
     known = _sigmas(network, name)
-    private = [Release("gaussian", known[epsilon]) for epsilon in _SOME]
+    private = [StackRelease("gaussian", known[epsilon]) for epsilon in _SOME]
     rows = []
     for releases, sampling in (([_PLAIN], "shuffled"), (private, "poisson")):
         plan = _plan(network, name, len(data.images), sampling, 4 if context.quick else None)
@@ -243,9 +243,9 @@ def _block(context: Context, network: Network, name: str) -> list[dict[str, Any]
 
 def trained(
     context: Context,
-    network: Network,
+    network: PaperNetwork,
     data: Split,
-    releases: list[Release],
+    releases: list[StackRelease],
     plan: Plan,
     seeds: int = 1,
     seed: int = 0,

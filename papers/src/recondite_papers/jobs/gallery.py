@@ -14,16 +14,16 @@ from recondite.attacks.gradient.dlg import DLG
 from recondite.attacks.gradient.inverting import InvertingGradients
 from recondite.metrics import ssim
 from recondite.models import build
-from recondite_papers.jobs.channels import Fitter, Setting, beta, spectrum
+from recondite_papers.jobs.channels import ChannelSetting, Fitter, beta, spectrum
 from recondite_papers.jobs.data import Split, split
 from recondite_papers.jobs.dirdp import records
 from recondite_papers.jobs.leaks import attacked, joined, leak, measured
 from recondite_papers.jobs.sink import Context
-from recondite_papers.stacked import Plan, Release, Stack, train
+from recondite_papers.stacked import Plan, Stack, StackRelease, train
 
 __all__ = ["faces", "reconstructions", "stored"]
 
-_PLAIN = Release("none", clipping="none")
+_PLAIN = StackRelease("none", clipping="none")
 _NAMES = ("mnist", "cifar10", "lfw")
 
 
@@ -64,14 +64,14 @@ def reconstructions(context: Context) -> None:
 def _pictures(context: Context, job: str, key: str) -> list[dict[str, Any]]:
     attack, model, name = key.split("/")
     data = records(context, name, 300 if context.quick else None, scale="published")
-    cases: list[tuple[str, float, Release, bool]] = [("none", 0.0, _PLAIN, False)]
+    cases: list[tuple[str, float, StackRelease, bool]] = [("none", 0.0, _PLAIN, False)]
     # As Section 4.4 has it: deviation ε on the raw gradient.
     for value in context.pick((0.8,), (0.8,), (0.8, 8.0)):
         cases.append(
-            ("gaussian", value, Release("gaussian", value, norm=1e6, sensitivity=1.0), False)
+            ("gaussian", value, StackRelease("gaussian", value, norm=1e6, sensitivity=1.0), False)
         )
     for value in context.pick((500.0,), (5.0, 500.0, 300_000.0), (5.0, 50.0, 500.0, 300_000.0)):
-        turned = Release("directional", value, blocks="flat", weights="own")
+        turned = StackRelease("directional", value, blocks="flat", weights="own")
         cases.append(("vmf", value, turned, True))
     steps = context.pick(20, 150 if attack == "dlg" else 600, 1000)
     method: Any = DLG(steps=steps, restarts=1) if attack == "dlg" else InvertingGradients(steps)
@@ -126,7 +126,7 @@ def _faces(context: Context) -> list[dict[str, Any]]:
     kinds = ("natural", "white", "personalized-paper", "personalized")
     for kind in context.pick(kinds[:2] + kinds[3:], kinds, kinds):
         for kappa in (50.0, 300.0, 1500.0):
-            fitted = fitter(Setting(kind, kappa))
+            fitted = fitter(ChannelSetting(kind, kappa))
             noisy = torch.from_numpy(
                 np.asarray(fitted.noise.added_to(shown.double().numpy(), np.random.default_rng(0)))
             ).float()

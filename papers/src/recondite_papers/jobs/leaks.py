@@ -11,15 +11,15 @@ from torch import Tensor, nn
 from recondite.attacks.gradient.base import GradientAttack, Reconstruction
 from recondite.metrics import score
 from recondite_papers.jobs.data import Split
-from recondite_papers.stacked import Release, Stack
+from recondite_papers.stacked import Stack, StackRelease
 from recondite_papers.stacked.blocks import Partition
 from recondite_papers.stacked.release import Releaser
 
-__all__ = ["Leak", "attacked", "finished", "joined", "leak", "measured"]
+__all__ = ["VictimGradients", "attacked", "finished", "joined", "leak", "measured"]
 
 
 @dataclass(frozen=True)
-class Leak:
+class VictimGradients:
     """Gradients of many victims.
 
     Attributes:
@@ -36,14 +36,14 @@ class Leak:
 def leak(
     model: nn.Module,
     data: Split,
-    release: Release,
+    release: StackRelease,
     *,
     batch: int,
     batches: int,
     seed: int,
     keep_norm: bool = False,
     first: int = 0,
-) -> Leak:
+) -> VictimGradients:
     """Gradients of the first ``batches`` batches of the training set, each released once.
 
     Args:
@@ -86,13 +86,13 @@ def leak(
     pieces = torch.split(torch.stack(flats), sizes, 1)
     named = zip(stack.names, pieces, stack.shapes, strict=True)
     gradients = {name: piece.reshape(-1, *shape) for name, piece, shape in named}
-    return Leak(gradients, torch.stack(images), torch.stack(labels))
+    return VictimGradients(gradients, torch.stack(images), torch.stack(labels))
 
 
-def joined(leaks: list[Leak]) -> Leak:
+def joined(leaks: list[VictimGradients]) -> VictimGradients:
     """Victims of several releases, one after the other."""
     names = leaks[0].gradients
-    return Leak(
+    return VictimGradients(
         {name: torch.cat([one.gradients[name] for one in leaks]) for name in names},
         torch.cat([one.images for one in leaks]),
         torch.cat([one.labels for one in leaks]),
@@ -100,7 +100,7 @@ def joined(leaks: list[Leak]) -> Leak:
 
 
 def attacked(
-    method: GradientAttack, model: nn.Module, seen: Leak, data: Split, time_limit: float
+    method: GradientAttack, model: nn.Module, seen: VictimGradients, data: Split, time_limit: float
 ) -> Reconstruction:
     """What an attacker who knows the labels makes of all victims at once; no torn result.
 

@@ -16,7 +16,7 @@ from recondite.notions.calibration import calibrate
 from recondite_papers.jobs.dirdp import EPSILONS, KAPPAS, records
 from recondite_papers.jobs.dirdp_networks import usual
 from recondite_papers.jobs.sink import Context
-from recondite_papers.stacked import Plan, Release, Stack, train
+from recondite_papers.stacked import Plan, Stack, StackRelease, train
 
 __all__ = ["HYPER", "table_3"]
 
@@ -27,7 +27,7 @@ HYPER = {
     ("mlp2", "fashion-mnist"): (8, 0.1, 30),
     ("mlp2", "cifar10"): (256, 0.001, 25),
 }
-_PLAIN = Release("none", clipping="none")
+_PLAIN = StackRelease("none", clipping="none")
 
 
 def table_3(context: Context) -> None:
@@ -148,7 +148,7 @@ def _references(
 
 def _releases(
     context: Context, defence: str, count: int, batch: int, epochs: int
-) -> list[tuple[float, Release]]:
+) -> list[tuple[float, StackRelease]]:
     """(ε_G or ε_V, release) of each victim."""
     if defence == "none":
         return [(0.0, _PLAIN)]
@@ -156,12 +156,12 @@ def _releases(
         # The partition that gives Table 2: see the puzzle of that study's page.
         kappas = context.pick((50.0,), (1.0, 50.0, 500.0, 300_000.0), KAPPAS)
         return [
-            (kappa, Release("directional", kappa, blocks="elements", weights="clipped"))
+            (kappa, StackRelease("directional", kappa, blocks="elements", weights="clipped"))
             for kappa in kappas
         ]
     schedule = rc.Poisson(batch / count, epochs * math.ceil(count / batch))
     out = []
     for epsilon in context.pick((1.0,), (0.8, 8.0, 50.0), EPSILONS):
         found = calibrate(rc.Gaussian(1.0), epsilon, "epsilon", schedule, relative=1e-3, delta=1e-5)
-        out.append((epsilon, Release("gaussian", found.value)))
+        out.append((epsilon, StackRelease("gaussian", found.value)))
     return out

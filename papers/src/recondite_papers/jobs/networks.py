@@ -25,8 +25,8 @@ from recondite_papers.jobs.channel_training import (
 from recondite_papers.jobs.channel_victims import inversion
 from recondite_papers.jobs.channels import (
     ChannelInputs,
+    ChannelSetting,
     Fitter,
-    Setting,
     spectrum,
 )
 from recondite_papers.jobs.data import Split
@@ -40,7 +40,11 @@ _WIDE = ("white", "personalized-paper")
 _RATES = (0.001, 0.0003, 0.0001, 0.00003)
 # Steps of trainings that try a rate, and what each must reach: a network that dies stays at 0.1.
 _PILOT, _REACHED = 1000, 0.15
-_PILOTS = [Setting(), Setting("natural", SMALL[0]), Setting("natural", SMALL[-1])]
+_PILOTS = [
+    ChannelSetting(),
+    ChannelSetting("natural", SMALL[0]),
+    ChannelSetting("natural", SMALL[-1]),
+]
 
 
 def times(context: Context) -> None:
@@ -172,12 +176,12 @@ class _Known:
     rates: dict[tuple[str, str], dict[float, float]] = field(default_factory=dict)
 
 
-def _settings(context: Context, group: str) -> list[Setting]:
+def _settings(context: Context, group: str) -> list[ChannelSetting]:
     if group == "natural":
         kappas = context.pick((300.0,), (50.0, 300.0), SMALL)
-        return [Setting(), *(Setting("natural", kappa) for kappa in kappas)]
+        return [ChannelSetting(), *(ChannelSetting("natural", kappa) for kappa in kappas)]
     kappas = _ENDS if group == "wide" else _BETWEEN
-    return [Setting(kind, kappa) for kind in _WIDE for kappa in kappas]
+    return [ChannelSetting(kind, kappa) for kind in _WIDE for kappa in kappas]
 
 
 def _trained(

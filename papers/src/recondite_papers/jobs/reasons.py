@@ -11,11 +11,11 @@ from recondite_papers.jobs.compare import records
 from recondite_papers.jobs.compare_network import network
 from recondite_papers.jobs.leaks import attacked, joined, leak, measured
 from recondite_papers.jobs.sink import Context
-from recondite_papers.stacked import Plan, Release, Stack, train
+from recondite_papers.stacked import Plan, Stack, StackRelease, train
 
 __all__ = ["noise_size"]
 
-_PLAIN = Release("none", clipping="none")
+_PLAIN = StackRelease("none", clipping="none")
 
 
 def noise_size(context: Context) -> None:
@@ -38,13 +38,13 @@ def _sizes(context: Context, batch: int, trained: bool = False) -> list[dict[str
         plan = Plan(1400, 128, "shuffled", "adamw", 0.005, decay=0.1)
         train(stack, data.images, data.labels, [_PLAIN], plan, seed=0)
         model.load_state_dict(stack.state(0))
-    cases = [("clipped flat", 0.0, 0.0, Release("clip"))]
-    cases.append(("clipped by layer", 0.0, 0.0, Release("clip", clipping="per-layer")))
+    cases = [("clipped flat", 0.0, 0.0, StackRelease("clip"))]
+    cases.append(("clipped by layer", 0.0, 0.0, StackRelease("clip", clipping="per-layer")))
     divisors = (1.0,) if trained or context.quick else (1.0, 2.0, 4.0, 8.0, 16.0, 32.0)
     for sigma in (0.204, 0.461, 1.23):
         for divisor in divisors:
-            cases.append(("gaussian", sigma, divisor, Release("gaussian", sigma / divisor)))
-        by_layer = Release("gaussian", sigma, clipping="per-layer")
+            cases.append(("gaussian", sigma, divisor, StackRelease("gaussian", sigma / divisor)))
+        by_layer = StackRelease("gaussian", sigma, clipping="per-layer")
         cases.append(("gaussian by layer", sigma, 1.0, by_layer))
     batches = 1 if batch > 16 else 2
     whole = joined(

@@ -10,14 +10,14 @@ from torch import Tensor, nn
 
 from recondite.attacks.gradient.base import GradientAttack
 from recondite_papers.jobs.data import Split
-from recondite_papers.jobs.leaks import Leak, attacked, joined, leak, measured
-from recondite_papers.stacked import Release
+from recondite_papers.jobs.leaks import VictimGradients, attacked, joined, leak, measured
+from recondite_papers.stacked import StackRelease
 
-__all__ = ["Case", "attack_cases"]
+__all__ = ["ImageCase", "attack_cases"]
 
 
 @dataclass(frozen=True)
-class Case:
+class ImageCase:
     """One row of a table: a release, and how rows name it.
 
     Attributes:
@@ -27,14 +27,14 @@ class Case:
     """
 
     label: dict[str, Any]
-    release: Release
+    release: StackRelease
     keep_norm: bool = False
 
 
 def attack_cases(
     model: nn.Module,
     data: Split,
-    cases: list[Case],
+    cases: list[ImageCase],
     method: GradientAttack,
     *,
     images: int,
@@ -86,12 +86,12 @@ def attack_cases(
 def _leaked(
     model: nn.Module,
     data: Split,
-    case: Case,
+    case: ImageCase,
     images: int,
     seed: int,
     noisy: list[Tensor] | None,
-    cases: list[Case],
-) -> Leak:
+    cases: list[ImageCase],
+) -> VictimGradients:
     if noisy is None:
         shown = data
     else:

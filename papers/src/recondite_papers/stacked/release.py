@@ -18,7 +18,7 @@ from recondite.numerics.sphere import cosines
 from recondite_papers.stacked.blocks import Partition
 from recondite_papers.stacked.network import Stack, Taps
 
-__all__ = ["Release", "Releaser"]
+__all__ = ["Releaser", "StackRelease"]
 
 KINDS = ("none", "clip", "gaussian", "vmf", "directional")
 _NUMBERS = 1 << 28  # entries of per-sample gradients at once: 1 GiB, and as much for each temporary
@@ -26,7 +26,7 @@ CLIPPING = ("none", "flat", "per-layer", "scale", "psac")
 
 
 @dataclass(frozen=True)
-class Release:
+class StackRelease:
     """What one run of a stack releases.
 
     Attributes:
@@ -64,7 +64,7 @@ class Releaser:
     def __init__(
         self,
         stack: Stack,
-        releases: Sequence[Release],
+        releases: Sequence[StackRelease],
         batch: int,
         steps: int,
         generator: torch.Generator,
@@ -103,7 +103,7 @@ class Releaser:
         return torch.tensor(values, device=self.stack.device)[:, None]
 
     @staticmethod
-    def _norm(release: Release, layers: int) -> float:
+    def _norm(release: StackRelease, layers: int) -> float:
         return release.norm * (layers**0.5 if release.clipping == "per-layer" else 1.0)
 
     def _limits(self) -> None:

@@ -13,7 +13,7 @@ from torch import Tensor
 from recondite_papers.stacked.graph import Replayed
 from recondite_papers.stacked.network import Stack
 from recondite_papers.stacked.optim import Optimizer
-from recondite_papers.stacked.release import Release, Releaser
+from recondite_papers.stacked.release import Releaser, StackRelease
 from recondite_papers.stacked.sampling import Sampler
 
 __all__ = ["Inputs", "Plan", "train"]
@@ -60,7 +60,7 @@ def train(
     stack: Stack,
     images: Tensor,
     labels: Tensor,
-    releases: Sequence[Release],
+    releases: Sequence[StackRelease],
     plan: Plan,
     *,
     seed: int,

@@ -23,7 +23,7 @@ from recondite_papers.tables.accounting import DELTA, DIM, RATE, STEPS
 from recondite_papers.tables.cells import Verdict, find
 from recondite_papers.tables.compare import TITLE
 
-__all__ = ["CLAIM", "NOTIONS", "SEEN", "Setting", "ranks", "settings", "table", "verdict"]
+__all__ = ["CLAIM", "NOTIONS", "SEEN", "AttackedDefence", "ranks", "settings", "table", "verdict"]
 
 Rows = Sequence[dict[str, Any]]
 BATCH = 128
@@ -32,7 +32,7 @@ CLAIM = "Bayes' capacity predicts reconstruction better than ε across mechanism
 
 
 @dataclass(frozen=True)
-class Setting:
+class AttackedDefence:
     """A defence that was attacked.
 
     Attributes:
@@ -87,7 +87,7 @@ def _notions(defence: str, value: float, length: float) -> dict[str, float]:
     return out
 
 
-def settings(attacks: Rows, signal: Rows, data: str) -> list[Setting]:
+def settings(attacks: Rows, signal: Rows, data: str) -> list[AttackedDefence]:
     """Every setting that was attacked at batch 128 with noise.
 
     Args:
@@ -99,7 +99,7 @@ def settings(attacks: Rows, signal: Rows, data: str) -> list[Setting]:
     if first is None:
         return []
     return [
-        Setting(
+        AttackedDefence(
             row["defence"],
             row["value"],
             row["mse_scaled_placed"],
@@ -111,7 +111,7 @@ def settings(attacks: Rows, signal: Rows, data: str) -> list[Setting]:
     ]
 
 
-def ranks(found: Sequence[Setting]) -> dict[str, float]:
+def ranks(found: Sequence[AttackedDefence]) -> dict[str, float]:
     """Spearman's ρ of each notion with the attack's error; values that print alike are ties."""
     errors = [float(f"{one.mse:.4g}") for one in found]
     return {
@@ -120,7 +120,7 @@ def ranks(found: Sequence[Setting]) -> dict[str, float]:
     }
 
 
-_PARTS: dict[str, Callable[[Setting], bool]] = {
+_PARTS: dict[str, Callable[[AttackedDefence], bool]] = {
     "all": lambda one: True,
     "where the attack sees anything": lambda one: one.ssim > SEEN,
     "VMF alone": lambda one: one.defence == "vmf",

@@ -11,7 +11,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from recondite.attacks.gradient.base import GradientAttack, Progress, Reconstruction
+from recondite.attacks.gradient.base import AttackProgress, GradientAttack, Reconstruction
 from recondite.attacks.gradient.victims import Victims
 
 __all__ = ["Analytic", "distinct"]
@@ -38,7 +38,7 @@ class Analytic(GradientAttack):
     def _attack(
         self,
         victims: Victims,
-        progress: Callable[[Progress], None] | None,
+        progress: Callable[[AttackProgress], None] | None,
         time_limit: float | None,
     ) -> Reconstruction:
         del progress, time_limit

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from recondite import _validate
-from recondite.attacks.base import Asked, Attack, Available, Threat
+from recondite.attacks.base import Attack, AttackRequest, Available, Threat
 from recondite.attacks.gradient.victims import Victims
 from recondite.attacks.knowledge import Knowledge
 from recondite.gradients.losses import usual_loss
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     from recondite.attacks.victim import Victim
     from recondite.records import Records
 
-__all__ = ["GradientAttack", "Progress", "Reconstruction"]
+__all__ = ["AttackProgress", "GradientAttack", "Reconstruction"]
 
 Loss = Callable[[Tensor, Tensor], Tensor]
 
 
 @dataclass(frozen=True)
-class Progress:
+class AttackProgress:
     """How far an attack is.
 
     Attributes:
@@ -102,11 +102,11 @@ class GradientAttack(Attack):
     paper: ClassVar[str]
     restarts: int = 1
 
-    def trains(self, asked: Asked) -> bool:
+    def trains(self, asked: AttackRequest) -> bool:
         """Only where the gradients of the trained model are asked for."""
         return asked.victim == "trained"
 
-    def misfits(self, asked: Asked, there: Available) -> Iterator[tuple[str, str]]:
+    def misfits(self, asked: AttackRequest, there: Available) -> Iterator[tuple[str, str]]:
         """Held-out records are attacked: there must be as many."""
         wanted = asked.images * asked.batch_size
         if wanted > there.test_records:
@@ -187,7 +187,7 @@ class GradientAttack(Attack):
         bounds: tuple[Any, Any] | None = None,
         classes: int | None = None,
         seed: int | None = None,
-        progress: Callable[[Progress], None] | None = None,
+        progress: Callable[[AttackProgress], None] | None = None,
         time_limit: float | None = None,
     ) -> Reconstruction:
         """Attacks one gradient.
@@ -236,7 +236,7 @@ class GradientAttack(Attack):
         classes: int | None = None,
         weights: Mapping[str, Tensor] | None = None,
         seed: int | None = None,
-        progress: Callable[[Progress], None] | None = None,
+        progress: Callable[[AttackProgress], None] | None = None,
         time_limit: float | None = None,
     ) -> Reconstruction:
         """Attacks many gradients of one architecture in one computation.
@@ -287,7 +287,7 @@ class GradientAttack(Attack):
     def _attack(
         self,
         victims: Victims,
-        progress: Callable[[Progress], None] | None,
+        progress: Callable[[AttackProgress], None] | None,
         time_limit: float | None,
     ) -> Reconstruction:
         """Runs on checked input."""

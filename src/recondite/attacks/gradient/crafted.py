@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor, nn
 
-from recondite.attacks.base import Asked, Attack, Available, Threat
+from recondite.attacks.base import Attack, AttackRequest, Available, Threat
 from recondite.attacks.gradient.analytic import distinct
 from recondite.attacks.gradient.base import Reconstruction, torch_generator
 from recondite.attacks.knowledge import Knowledge
@@ -163,12 +163,12 @@ class CraftedWeights(Attack):
     takes: ClassVar[tuple[str, ...]] = ("images",)
     paper: ClassVar[str] = "Fowl et al., Robbing the Fed (2022)"
 
-    def trains(self, asked: Asked) -> bool:
+    def trains(self, asked: AttackRequest) -> bool:
         """The weights are the server's own."""
         del asked
         return False
 
-    def misfits(self, asked: Asked, there: Available) -> Iterator[tuple[str, str]]:
+    def misfits(self, asked: AttackRequest, there: Available) -> Iterator[tuple[str, str]]:
         """Held-out records are attacked, and two more at least are public."""
         wanted = asked.images * asked.batch_size + 2
         if wanted > there.test_records:

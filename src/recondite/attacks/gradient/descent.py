@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from recondite import _validate
-from recondite.attacks.gradient.base import Progress
+from recondite.attacks.gradient.base import AttackProgress
 from recondite.attacks.gradient.replay import recorded
 
 __all__ = ["Best", "descend", "watch"]
@@ -42,7 +42,7 @@ class Best:
     by_user: bool = False
 
 
-class _Search:
+class _AdamSearch:
     """Adam's state in fixed places: an iteration changes it without allocating it anew."""
 
     def __init__(
@@ -111,7 +111,7 @@ def descend(
     signed: bool,
     decay: bool,
     project: Callable[[Tensor], Tensor],
-    progress: Callable[[Progress], None] | None,
+    progress: Callable[[AttackProgress], None] | None,
     time_limit: float | None,
     langevin: float = 0.0,
     generator: torch.Generator | None = None,
@@ -139,7 +139,7 @@ def descend(
     began, done, interrupted, by_user = time.perf_counter(), 0, False, False
     rates = _rates(steps, learning_rate, decay)
     noise = (langevin, generator) if langevin else None
-    search = _Search(objective, project, start, rates, signed=signed, noise=noise)
+    search = _AdamSearch(objective, project, start, rates, signed=signed, noise=noise)
     try:
         iterate = search.iterate
         if start.is_cuda and noise is None and steps > _RECORD:
@@ -163,7 +163,7 @@ def descend(
 def watch(
     began: float,
     time_limit: float | None,
-    progress: Callable[[Progress], None] | None,
+    progress: Callable[[AttackProgress], None] | None,
     step: int,
     steps: int,
     values: Tensor,
@@ -172,5 +172,5 @@ def watch(
     if time_limit is not None and values.is_cuda:
         torch.cuda.synchronize(values.device)  # or the clock would time the launches
     if progress is not None:
-        progress(Progress(step, steps, float(values.mean())))
+        progress(AttackProgress(step, steps, float(values.mean())))
     return time_limit is not None and time.perf_counter() - began > time_limit

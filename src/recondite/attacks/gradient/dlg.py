@@ -14,8 +14,8 @@ from torch import Tensor
 from recondite import _validate
 from recondite.attacks.gradient.attempts import Attempts, inferred_note
 from recondite.attacks.gradient.base import (
+    AttackProgress,
     GradientAttack,
-    Progress,
     Reconstruction,
     torch_generator,
 )
@@ -65,7 +65,7 @@ class DLG(GradientAttack):
     def _attack(
         self,
         victims: Victims,
-        progress: Callable[[Progress], None] | None,
+        progress: Callable[[AttackProgress], None] | None,
         time_limit: float | None,
     ) -> Reconstruction:
         kept = victims
@@ -105,7 +105,7 @@ class IDLG(DLG):
     def _attack(
         self,
         victims: Victims,
-        progress: Callable[[Progress], None] | None,
+        progress: Callable[[AttackProgress], None] | None,
         time_limit: float | None,
     ) -> Reconstruction:
         if victims.labels is not None:

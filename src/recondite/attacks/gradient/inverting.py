@@ -10,7 +10,7 @@ from torch import Tensor
 
 from recondite import _validate
 from recondite.attacks.gradient.attempts import Attempts
-from recondite.attacks.gradient.base import GradientAttack, Progress, Reconstruction
+from recondite.attacks.gradient.base import AttackProgress, GradientAttack, Reconstruction
 from recondite.attacks.gradient.bounded import Bounding
 from recondite.attacks.gradient.descent import descend
 from recondite.attacks.gradient.matcher import Matcher
@@ -61,7 +61,7 @@ class InvertingGradients(GradientAttack):
     def _attack(
         self,
         victims: Victims,
-        progress: Callable[[Progress], None] | None,
+        progress: Callable[[AttackProgress], None] | None,
         time_limit: float | None,
     ) -> Reconstruction:
         matcher = Matcher(victims, self.restarts, self.bounding)

@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from recondite.attacks.gradient.attempts import inferred_note
-from recondite.attacks.gradient.base import Progress, Reconstruction
+from recondite.attacks.gradient.base import AttackProgress, Reconstruction
 from recondite.attacks.gradient.inverting import InvertingGradients
 from recondite.attacks.gradient.labels import infer_labels
 from recondite.attacks.gradient.victims import Victims
@@ -35,7 +35,7 @@ class MeanImage(InvertingGradients):
     def _attack(
         self,
         victims: Victims,
-        progress: Callable[[Progress], None] | None,
+        progress: Callable[[AttackProgress], None] | None,
         time_limit: float | None,
     ) -> Reconstruction:
         labels = infer_labels(victims) if victims.labels is None else victims.labels

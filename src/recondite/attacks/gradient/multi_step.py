@@ -11,7 +11,7 @@ from torch.func import functional_call, grad, vmap
 
 from recondite import _validate
 from recondite.attacks.gradient.attempts import Attempts, inferred_note
-from recondite.attacks.gradient.base import GradientAttack, Progress, Reconstruction
+from recondite.attacks.gradient.base import AttackProgress, GradientAttack, Reconstruction
 from recondite.attacks.gradient.descent import descend
 from recondite.attacks.gradient.labels import infer_labels
 from recondite.attacks.gradient.norms import written_out
@@ -74,7 +74,7 @@ class MultiStep(GradientAttack):
     def _attack(
         self,
         victims: Victims,
-        progress: Callable[[Progress], None] | None,
+        progress: Callable[[AttackProgress], None] | None,
         time_limit: float | None,
     ) -> Reconstruction:
         refuse_unknown_mode(victims.model)

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 from recondite import _validate
 from recondite.attacks.gradient.attempts import Attempts
 from recondite.attacks.gradient.base import (
+    AttackProgress,
     GradientAttack,
-    Progress,
     Reconstruction,
     torch_generator,
 )
@@ -71,7 +71,7 @@ class SeeThroughGradients(GradientAttack):
     def _attack(
         self,
         victims: Victims,
-        progress: Callable[[Progress], None] | None,
+        progress: Callable[[AttackProgress], None] | None,
         time_limit: float | None,
     ) -> Reconstruction:
         matcher = Matcher(victims, self.restarts)

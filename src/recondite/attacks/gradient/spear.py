@@ -14,8 +14,8 @@ from torch import Tensor, nn
 from recondite import _validate
 from recondite.attacks.gradient.analytic import first_linear, quotients
 from recondite.attacks.gradient.base import (
+    AttackProgress,
     GradientAttack,
-    Progress,
     Reconstruction,
     torch_generator,
 )
@@ -81,7 +81,7 @@ class Spear(GradientAttack):
     def _attack(
         self,
         victims: Victims,
-        progress: Callable[[Progress], None] | None,
+        progress: Callable[[AttackProgress], None] | None,
         time_limit: float | None,
     ) -> Reconstruction:
         self.check_model(victims.model, victims.shape)
@@ -98,7 +98,7 @@ class Spear(GradientAttack):
         generator = torch_generator(victims.seed, victims.device)
         tried, stopped, by_user = 0, False, False
         for number in range(victims.count):
-            search = _Search(weight[number], slopes[number], victims.batch_size, generator)
+            search = _ColumnSearch(weight[number], slopes[number], victims.batch_size, generator)
 
             def fits(rows: Tensor, columns: Tensor) -> bool:
                 # Any columns that span the same space explain the layer: only the true ones are
@@ -140,7 +140,7 @@ class Spear(GradientAttack):
         )
 
 
-class _Search:
+class _ColumnSearch:
     """One victim's columns."""
 
     def __init__(self, weight: Tensor, slopes: Tensor, batch: int, generator: torch.Generator):

@@ -14,7 +14,7 @@ import torch
 
 from recondite import _validate
 from recondite.accounting.schedules import Poisson
-from recondite.attacks.base import Asked, Attack, Available, Threat
+from recondite.attacks.base import Attack, AttackRequest, Available, Threat
 from recondite.attacks.identification.bounds import Ceiling, of_copies, of_run
 from recondite.attacks.identification.game import IdentificationGame
 from recondite.attacks.identification.replay import replayed, seen_by_training, targets_of
@@ -95,11 +95,11 @@ class Identify(Attack):
         """``candidates``, in ascending order."""
         return self.candidates if isinstance(self.candidates, tuple) else (self.candidates,)
 
-    def trains(self, asked: Asked) -> bool:
+    def trains(self, asked: AttackRequest) -> bool:
         """One update of an untrained model needs no training."""
         return self.replays(asked) or asked.victim == "trained"
 
-    def misfits(self, asked: Asked, there: Available) -> Iterator[tuple[str, str]]:
+    def misfits(self, asked: AttackRequest, there: Available) -> Iterator[tuple[str, str]]:
         """Whether held-out records give one choice at least, and training records the games."""
         del asked
         if self.numbers[0] > there.test_records + 1:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from recondite import _validate
-from recondite.attacks.base import Asked, Attack, Available, Threat
-from recondite.attacks.gradient.base import Progress
+from recondite.attacks.base import Attack, AttackRequest, Available, Threat
+from recondite.attacks.gradient.base import AttackProgress
 from recondite.attacks.knowledge import Knowledge
 from recondite.attacks.membership.recipe import Recipe
 from recondite.attacks.membership.references import References, Trainer, train_references
@@ -70,7 +70,7 @@ class Case:
     recipe: TrainingConfig | Trainer
     references: References | None
     seed: int
-    progress: Callable[[Progress], None] | None
+    progress: Callable[[AttackProgress], None] | None
 
     @property
     def device(self) -> torch.device:
@@ -181,7 +181,7 @@ class MembershipAttack(Attack):
     threats: ClassVar[frozenset[Threat]] = frozenset({"model"})
     reads: ClassVar[tuple[str, ...]] = ("records", "threat")
 
-    def misfits(self, asked: Asked, there: Available) -> Iterator[tuple[str, str]]:
+    def misfits(self, asked: AttackRequest, there: Available) -> Iterator[tuple[str, str]]:
         """Coins are flipped for at most half of the training records."""
         if 2 * asked.records > there.records // 2:
             yield (
@@ -257,7 +257,7 @@ class MembershipAttack(Attack):
         references: References | None = None,
         inclusion: str = GIVEN,
         seed: int | None = None,
-        progress: Callable[[Progress], None] | None = None,
+        progress: Callable[[AttackProgress], None] | None = None,
     ) -> MembershipResult:
         """Scores members and non-members of a model's training set.
 

@@ -15,7 +15,7 @@ from torch.func import functional_call, stack_module_state, vmap
 from torch.nn import functional
 
 from recondite import _validate
-from recondite.attacks.gradient.base import Progress
+from recondite.attacks.gradient.base import AttackProgress
 from recondite.attacks.membership.signals import LossFunction, evaluation_mode, logits_of
 from recondite.configuration import TrainingConfig
 from recondite.models.weights import count_parameters, seeded
@@ -24,7 +24,7 @@ __all__ = ["References", "halves", "train_references"]
 
 MakeModel = Callable[[], nn.Module]
 Trainer = Callable[[nn.Module, Tensor, Tensor, int], Any]
-Watch = Callable[[Progress], None]
+Watch = Callable[[AttackProgress], None]
 _NUMBERS = 2**27  # parameters trained at once; Adam keeps four copies: 2 GiB
 _BATCH, _EVERY = 128, 10
 
@@ -172,7 +172,7 @@ def train_references(
             where = torch.as_tensor(positions[index], device=pool[0].device)
             recipe(model, pool[0][where], pool[1][where], seed + index)
             if progress is not None:
-                progress(Progress(index + 1, count, float("nan")))
+                progress(AttackProgress(index + 1, count, float("nan")))
     for model in models:
         model.eval()
     return References(tuple(models), inside, *pool, together and not own)
@@ -276,7 +276,7 @@ class _Run:
             if self.progress is not None and (step % _EVERY == 0 or step == self.orders.steps):
                 done = number * self.orders.steps + step
                 mean = float(loss.detach()) / len(models)
-                self.progress(Progress(done, self.groups * self.orders.steps, mean))
+                self.progress(AttackProgress(done, self.groups * self.orders.steps, mean))
         if together:
             with torch.no_grad():
                 for index, model in enumerate(models):

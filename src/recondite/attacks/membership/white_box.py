@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from recondite import _validate
-from recondite.attacks.gradient.base import Progress
+from recondite.attacks.gradient.base import AttackProgress
 from recondite.attacks.knowledge import Knowledge
 from recondite.attacks.membership.base import Case, Judgement, MembershipAttack
 from recondite.attacks.membership.features import Features, features_of
@@ -148,7 +148,7 @@ class WhiteBox(MembershipAttack):
                 with torch.no_grad():
                     reached = float(_loss(network, parts, target, held))
                 if case.progress is not None:
-                    case.progress(Progress(epoch + 1, self.epochs, reached))
+                    case.progress(AttackProgress(epoch + 1, self.epochs, reached))
                 since += 1
                 if reached < best:
                     best, state, since = reached, copy.deepcopy(network.state_dict()), 0

@@ -11,22 +11,22 @@ import torch
 from torch import Tensor
 
 from recondite import _validate
-from recondite.attacks.base import Asked, Attack, Available, Threat
+from recondite.attacks.base import Attack, AttackRequest, Available, Threat
 from recondite.attacks.gradient.base import Reconstruction
 from recondite.attacks.knowledge import Knowledge
 
 if TYPE_CHECKING:
     from recondite.attacks.leak import Leak
     from recondite.attacks.outcome import Floor, Outcome
-    from recondite.attacks.posterior.releases import Site
+    from recondite.attacks.posterior.releases import ReleaseSite
     from recondite.attacks.victim import Victim
     from recondite.records import ImageSet
 
-__all__ = ["Estimate", "PosteriorAttack", "attacked"]
+__all__ = ["PosteriorAttack", "PosteriorEstimate", "attacked"]
 
 
 @dataclass(frozen=True, eq=False)
-class Estimate:
+class PosteriorEstimate:
     """What an attacker believes of each victim's record.
 
     Attributes:
@@ -78,11 +78,11 @@ class PosteriorAttack(Attack):
     def __post_init__(self) -> None:
         _validate.at_least("releases", self.releases, 1)
 
-    def trains(self, asked: Asked) -> bool:
+    def trains(self, asked: AttackRequest) -> bool:
         """Where the training, or the gradients of the trained model, are asked for."""
         return self.replays(asked) or asked.victim == "trained"
 
-    def misfits(self, asked: Asked, there: Available) -> Iterator[tuple[str, str]]:
+    def misfits(self, asked: AttackRequest, there: Available) -> Iterator[tuple[str, str]]:
         """One record is behind a release; some held-out records must stay public."""
         if asked.batch_size != 1:
             yield "batch_size", f"must be 1 for {self.name}, got {asked.batch_size}"
@@ -93,11 +93,11 @@ class PosteriorAttack(Attack):
     @abstractmethod
     def estimate(
         self,
-        sites: Sequence[Site],
+        sites: Sequence[ReleaseSite],
         public: ImageSet,
         labels: Tensor | None,
         progress: Callable[[str, float], None],
-    ) -> Estimate:
+    ) -> PosteriorEstimate:
         """What is believed after the releases.
 
         Args:

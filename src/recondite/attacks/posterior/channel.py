@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from recondite import _validate
-from recondite.attacks.base import Asked, Attack, Available, DefenceFacts, Threat
+from recondite.attacks.base import Attack, AttackRequest, Available, DefenceFacts, Threat
 from recondite.attacks.knowledge import Knowledge
 from recondite.attacks.posterior.base import attacked
 from recondite.attacks.posterior.prior import PublicPrior
@@ -63,12 +63,12 @@ class ChannelPosterior(Attack):
         """Where a defence is on records."""
         return defence.on_records
 
-    def trains(self, asked: Asked) -> bool:
+    def trains(self, asked: AttackRequest) -> bool:
         """No model takes part."""
         del asked
         return False
 
-    def misfits(self, asked: Asked, there: Available) -> Iterator[tuple[str, str]]:
+    def misfits(self, asked: AttackRequest, there: Available) -> Iterator[tuple[str, str]]:
         """Some held-out records must stay public."""
         if asked.images + 3 > there.test_records:
             has = f"{there.data} has {there.test_records}"

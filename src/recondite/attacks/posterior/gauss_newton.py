@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from recondite import _validate
-from recondite.attacks.base import Asked, Available, Threat
-from recondite.attacks.posterior.base import Estimate, PosteriorAttack
+from recondite.attacks.base import AttackRequest, Available, Threat
+from recondite.attacks.posterior.base import PosteriorAttack, PosteriorEstimate
 from recondite.attacks.posterior.floors import van_trees_floor
 from recondite.attacks.posterior.importance import (
     ImportanceWeights,
@@ -23,7 +23,7 @@ from recondite.attacks.posterior.importance import (
 )
 from recondite.attacks.posterior.prior import Posterior, PublicPrior
 from recondite.attacks.posterior.rehearsal import drawn, judged
-from recondite.attacks.posterior.releases import Site
+from recondite.attacks.posterior.releases import ReleaseSite
 from recondite.attacks.posterior.run import OverRun
 from recondite.mechanisms import Mechanism, UndefinedNotionError
 
@@ -79,11 +79,11 @@ class GaussNewton(PosteriorAttack):
 
     def estimate(
         self,
-        sites: Sequence[Site],
+        sites: Sequence[ReleaseSite],
         public: ImageSet,
         labels: Tensor | None,
         progress: Callable[[str, float], None],
-    ) -> Estimate:
+    ) -> PosteriorEstimate:
         """Victim by victim."""
         for site in sites:
             self._check(site.law.mechanism)
@@ -108,7 +108,7 @@ class GaussNewton(PosteriorAttack):
         )
         return drawn(found, rehearsal, public, labels)
 
-    def misfits(self, asked: Asked, there: Available) -> Iterator[tuple[str, str]]:
+    def misfits(self, asked: AttackRequest, there: Available) -> Iterator[tuple[str, str]]:
         """A run is linearised where it is known in which steps a record took part."""
         if not self.replays(asked):
             yield from super().misfits(asked, there)
@@ -139,7 +139,7 @@ class GaussNewton(PosteriorAttack):
 
     def _over(
         self, seen: OverRun, progress: Callable[[str, float], None], *, noisy: bool
-    ) -> Estimate:
+    ) -> PosteriorEstimate:
         """The records behind a whole run."""
         return self._believed(
             lambda number: (seen.sites(number), 0),
@@ -158,14 +158,14 @@ class GaussNewton(PosteriorAttack):
 
     def _believed(
         self,
-        behind: Callable[[int], tuple[Sequence[Site], int]],
+        behind: Callable[[int], tuple[Sequence[ReleaseSite], int]],
         weights: Tensor,
         public: ImageSet,
         labels: Tensor | None,
         progress: Callable[[str, float], None],
         *,
         noisy: bool,
-    ) -> Estimate:
+    ) -> PosteriorEstimate:
         """From importance weights: ``behind`` gives a victim's releases and its number in them."""
         prior = PublicPrior(public, rank=self.rank)
         coordinates = prior.coordinates(public.images)
@@ -206,7 +206,7 @@ class GaussNewton(PosteriorAttack):
         if noisy:  # without noise nothing is hidden
             told = classes if labels is not None else None
             floors = (van_trees_floor(prior, torch.stack(precisions).mean(0), told, unit),)
-        return Estimate(
+        return PosteriorEstimate(
             images,
             torch.tensor(classes, device=images.device),
             {"expected_mse": expected, "public_records": float(len(public))},
@@ -215,7 +215,12 @@ class GaussNewton(PosteriorAttack):
         )
 
     def _climbed(
-        self, sites: Sequence[Site], number: int, prior: PublicPrior, start: Tensor, label: int
+        self,
+        sites: Sequence[ReleaseSite],
+        number: int,
+        prior: PublicPrior,
+        start: Tensor,
+        label: int,
     ) -> tuple[Posterior, Tensor]:
         """The posterior of one victim with one label, and the last precision."""
         at, target = start, torch.tensor(label, device=start.device)
@@ -248,7 +253,7 @@ def _without(weights: Tensor, aside: Tensor) -> Tensor:
 
 
 def _objective(
-    sites: Sequence[Site], number: int, prior: PublicPrior, point: Tensor, label: Tensor
+    sites: Sequence[ReleaseSite], number: int, prior: PublicPrior, point: Tensor, label: Tensor
 ) -> float:
     """Log-likelihood of the releases at a point, plus the log-density of one Gaussian prior."""
     image = prior.images(point).float()

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, ClassVar
 import torch
 from torch import Tensor
 
-from recondite.attacks.base import Asked, Available, Threat
-from recondite.attacks.posterior.base import Estimate, PosteriorAttack
-from recondite.attacks.posterior.rehearsal import MOST, Rehearsal, Trial, drawn, judged
-from recondite.attacks.posterior.releases import Site, log_likelihoods
+from recondite.attacks.base import AttackRequest, Available, Threat
+from recondite.attacks.posterior.base import PosteriorAttack, PosteriorEstimate
+from recondite.attacks.posterior.rehearsal import MOST, Rehearsal, RehearsalTrial, drawn, judged
+from recondite.attacks.posterior.releases import ReleaseSite, log_likelihoods
 from recondite.attacks.posterior.run import OverRun
 
 if TYPE_CHECKING:
@@ -61,18 +61,18 @@ class ImportanceWeights(PosteriorAttack):
 
     def estimate(
         self,
-        sites: Sequence[Site],
+        sites: Sequence[ReleaseSite],
         public: ImageSet,
         labels: Tensor | None,
         progress: Callable[[str, float], None],
-    ) -> Estimate:
+    ) -> PosteriorEstimate:
         """One pass over the public records, the rehearsal in it."""
         del progress
         weights, trial, tried = weighed(sites, public, labels)
         rehearsal = None if trial is None or tried is None else trial.judged(mean_of(tried, public))
         return drawn(believed(weights, public, labels), rehearsal, public, labels)
 
-    def misfits(self, asked: Asked, there: Available) -> Iterator[tuple[str, str]]:
+    def misfits(self, asked: AttackRequest, there: Available) -> Iterator[tuple[str, str]]:
         """A run has its own batches, and its victims are training records."""
         if not self.replays(asked):
             yield from super().misfits(asked, there)
@@ -98,7 +98,7 @@ def mean_of(weights: Tensor, public: ImageSet) -> Tensor:
     return torch.einsum("vn,n...->v...", weights, public.images.double())
 
 
-def believed(weights: Tensor, public: ImageSet, labels: Tensor | None) -> Estimate:
+def believed(weights: Tensor, public: ImageSet, labels: Tensor | None) -> PosteriorEstimate:
     """The mean of public records by their weights, (victims, public)."""
     images = mean_of(weights, public)
     classes = torch.zeros(
@@ -106,7 +106,7 @@ def believed(weights: Tensor, public: ImageSet, labels: Tensor | None) -> Estima
     )
     classes.index_add_(1, public.labels, weights)
     samples = float((1.0 / weights.square().sum(1)).mean())
-    return Estimate(
+    return PosteriorEstimate(
         images,
         classes.argmax(1) if labels is None else labels,
         {"effective_samples": samples, "public_records": float(len(public))},
@@ -126,7 +126,7 @@ def candidates(victims: int, public: ImageSet, labels: Tensor | None) -> Tensor:
     return wanted
 
 
-def weigh(sites: Sequence[Site], public: ImageSet, labels: Tensor | None) -> Tensor:
+def weigh(sites: Sequence[ReleaseSite], public: ImageSet, labels: Tensor | None) -> Tensor:
     """Posterior weights of public records, (victims, public), in double precision."""
     wanted = candidates(sites[0].seen.shape[0], public, labels)
     likely = log_likelihoods(sites, public.images, public.labels, wanted)
@@ -134,13 +134,13 @@ def weigh(sites: Sequence[Site], public: ImageSet, labels: Tensor | None) -> Ten
 
 
 def weighed(
-    sites: Sequence[Site], public: ImageSet, labels: Tensor | None
-) -> tuple[Tensor, Trial | None, Tensor | None]:
+    sites: Sequence[ReleaseSite], public: ImageSet, labels: Tensor | None
+) -> tuple[Tensor, RehearsalTrial | None, Tensor | None]:
     """:func:`weigh`, and the weights at releases of records that the attacker set aside.
 
     These count among the public records of the victims, and not of each other.
     """
-    trial = Trial.of(sites, public, told=labels is not None)
+    trial = RehearsalTrial.of(sites, public, told=labels is not None)
     if trial is None:
         return weigh(sites, public, labels), None, None
     victims = sites[0].seen.shape[0]

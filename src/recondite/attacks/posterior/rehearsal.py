@@ -23,11 +23,11 @@ from scipy.stats import t as student
 from torch import Tensor
 
 if TYPE_CHECKING:
-    from recondite.attacks.posterior.base import Estimate
-    from recondite.attacks.posterior.releases import Site
+    from recondite.attacks.posterior.base import PosteriorEstimate
+    from recondite.attacks.posterior.releases import ReleaseSite
     from recondite.records import ImageSet
 
-__all__ = ["MOST", "Rehearsal", "Trial", "drawn", "judged"]
+__all__ = ["MOST", "Rehearsal", "RehearsalTrial", "drawn", "judged"]
 
 MOST = 16  # records rehearsed on
 _LEAST = 4  # fewer say nothing
@@ -71,7 +71,7 @@ class Rehearsal:
 
 
 @dataclass(frozen=True, eq=False)
-class Trial:
+class RehearsalTrial:
     """Releases of records that the attacker set aside, beside those of the victims.
 
     Attributes:
@@ -82,14 +82,16 @@ class Trial:
       told: Whether an attacker is told the classes.
     """
 
-    sites: tuple[Site, ...]
+    sites: tuple[ReleaseSite, ...]
     aside: Tensor
     known: ImageSet
     rest: ImageSet
     told: bool
 
     @classmethod
-    def of(cls, sites: Sequence[Site], public: ImageSet, *, told: bool) -> Trial | None:
+    def of(
+        cls, sites: Sequence[ReleaseSite], public: ImageSet, *, told: bool
+    ) -> RehearsalTrial | None:
         """None where releases cannot be made again, or public records are too few."""
         count = min(MOST, len(public) // _PART)
         if count < _LEAST or any(site.again is None for site in sites):
@@ -139,8 +141,8 @@ def judged(answers: Tensor, known: ImageSet, public: ImageSet, *, told: bool) ->
 
 
 def drawn(
-    found: Estimate, rehearsal: Rehearsal | None, public: ImageSet, labels: Tensor | None
-) -> Estimate:
+    found: PosteriorEstimate, rehearsal: Rehearsal | None, public: ImageSet, labels: Tensor | None
+) -> PosteriorEstimate:
     """An estimate drawn towards the blind guess as far as a rehearsal advises.
 
     Args:

@@ -18,7 +18,7 @@ from recondite.mechanisms import Gaussian, Observed
 if TYPE_CHECKING:
     from recondite.attacks.victim import Defended, Victim
 
-__all__ = ["STAND_IN", "Site", "log_likelihoods", "released", "site_of"]
+__all__ = ["STAND_IN", "ReleaseSite", "log_likelihoods", "released", "site_of"]
 
 STAND_IN = 1e-3  # noise multiplier that stands in for none
 _REHEARSED = 0  # seed of releases that an attacker makes for himself
@@ -27,7 +27,7 @@ _CELLS = 1 << 23  # gradients by candidates held at once where inner products do
 
 
 @dataclass(frozen=True, eq=False)
-class Site:
+class ReleaseSite:
     """Releases of some victims' records at one setting of the model's weights.
 
     Attributes:
@@ -134,7 +134,7 @@ def _products(seen: Tensor, centres: Tensor, sizes: Sequence[int]) -> tuple[Tens
 
 
 def log_likelihoods(
-    sites: Sequence[Site], images: Tensor, labels: Tensor, wanted: Tensor
+    sites: Sequence[ReleaseSite], images: Tensor, labels: Tensor, wanted: Tensor
 ) -> Tensor:
     """Log-likelihood of every victim's releases under every candidate, (victims, candidates).
 
@@ -153,7 +153,7 @@ def log_likelihoods(
 
 def released(
     victim: Victim, model: nn.Module, images: Tensor, labels: Tensor, count: int
-) -> tuple[Site, tuple[str, ...]]:
+) -> tuple[ReleaseSite, tuple[str, ...]]:
     """What ``count`` steps on each record alone release, with fresh noise, and what to note.
 
     Args:
@@ -169,7 +169,9 @@ def released(
     return site_of(model, victim.defence, flat.reshape(len(images), count, -1))
 
 
-def site_of(model: nn.Module, defence: Defended, gradients: Tensor) -> tuple[Site, tuple[str, ...]]:
+def site_of(
+    model: nn.Module, defence: Defended, gradients: Tensor
+) -> tuple[ReleaseSite, tuple[str, ...]]:
     """Releases of records alone, whoever made them, with the defence's law, and what to note.
 
     Args:
@@ -205,4 +207,4 @@ def site_of(model: nn.Module, defence: Defended, gradients: Tensor) -> tuple[Sit
 
     gradient = BoundedGradient(model, defence.clipping, defence.max_grad_norm)
     stands_in = f"no noise on gradients: a normal law of noise multiplier {STAND_IN:g} stands in"
-    return Site(gradient, law, seen, noisy=noisy, again=again), () if noisy else (stands_in,)
+    return ReleaseSite(gradient, law, seen, noisy=noisy, again=again), () if noisy else (stands_in,)

@@ -12,13 +12,13 @@ from torch import Tensor
 
 from recondite.attacks.identification.replay import Played, replayed
 from recondite.attacks.posterior.gradients import BoundedGradient
-from recondite.attacks.posterior.releases import Site
+from recondite.attacks.posterior.releases import ReleaseSite
 from recondite.mechanisms import Observed
 from recondite.records import ImageSet
 
 if TYPE_CHECKING:
     from recondite.attacks.outcome import Outcome
-    from recondite.attacks.posterior.base import Estimate
+    from recondite.attacks.posterior.base import PosteriorEstimate
     from recondite.attacks.victim import Victim
 
 __all__ = ["OverRun"]
@@ -84,7 +84,7 @@ class OverRun:
         """Of each victim, then of every public record, by the participation that is asked for."""
         return self.played.scores(self.victim.asked.participation)
 
-    def sites(self, number: int) -> list[Site]:
+    def sites(self, number: int) -> list[ReleaseSite]:
         """The releases of the steps that a victim took part in, the others' sum known in each."""
         run, place = self.played.transcript, self.played.places[number]
         defence, law = self.victim.defence, Observed(self.played.transcript.mechanism, run.units)
@@ -98,10 +98,10 @@ class OverRun:
             gradient = BoundedGradient(model, defence.clipping, defence.max_grad_norm)
             ((_, own),) = gradient.rows(image, label)
             rest = step.turn.total[None] - run.units.of(own)
-            made.append(Site(gradient, law, step.turn.release[None, None], rest))
+            made.append(ReleaseSite(gradient, law, step.turn.release[None, None], rest))
         return made
 
-    def outcome(self, found: Estimate) -> Outcome:
+    def outcome(self, found: PosteriorEstimate) -> Outcome:
         """Scores, blind guess and floors of what is believed of the victims."""
         from recondite.attacks import scoring
         from recondite.attacks.outcome import Outcome, Rebuilt

@@ -11,7 +11,7 @@ import torch
 from torch import nn
 
 from recondite import _validate
-from recondite.attacks.base import Asked, Attack, Available, Threat
+from recondite.attacks.base import Attack, AttackRequest, Available, Threat
 from recondite.attacks.gradient.analytic import Analytic
 from recondite.attacks.gradient.inverting import InvertingGradients
 from recondite.attacks.knowledge import Knowledge
@@ -86,11 +86,11 @@ class Strongest(Attack):
         _validate.positive("budget", self.budget)
         _validate.at_least("releases", self.releases, 1)
 
-    def trains(self, asked: Asked) -> bool:
+    def trains(self, asked: AttackRequest) -> bool:
         """Where the training or the gradients of the trained model are asked for."""
         return self.replays(asked) or asked.victim == "trained"
 
-    def misfits(self, asked: Asked, there: Available) -> Iterator[tuple[str, str]]:
+    def misfits(self, asked: AttackRequest, there: Available) -> Iterator[tuple[str, str]]:
         """Held-out records are attacked: some must stay public."""
         wanted = asked.images * asked.batch_size
         if wanted + 3 > there.test_records:
@@ -131,7 +131,7 @@ class Strongest(Attack):
         """
         public = leak.alone(self.name)
         site, _ = leak.site()
-        asked = Asked(images=leak.victims, labels=leak.labels is not None)
+        asked = AttackRequest(images=leak.victims, labels=leak.labels is not None)
         noisy = bool(leak.defence.mechanism.parameter)
         members, skipped = self._planned(asked, leak.model, public, noisy=noisy)
         blind = leak.originals is not None
@@ -176,7 +176,7 @@ class Strongest(Attack):
 
     def _planned(
         self,
-        asked: Asked,
+        asked: AttackRequest,
         model: nn.Module,
         public: Records,
         *,
@@ -232,7 +232,11 @@ class Strongest(Attack):
         return members, skipped
 
     def _climb(
-        self, asked: Asked, model: nn.Module, passes: int, pay: Callable[[Attack, float], bool]
+        self,
+        asked: AttackRequest,
+        model: nn.Module,
+        passes: int,
+        pay: Callable[[Attack, float], bool],
     ) -> list[str]:
         """Pays for the steps of a run to be linearised; says where that does not apply."""
         if asked.participation != "known":

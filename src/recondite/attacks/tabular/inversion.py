@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from recondite import _validate
-from recondite.attacks.base import Asked, Attack, Available, Threat
+from recondite.attacks.base import Attack, AttackRequest, Available, Threat
 from recondite.attacks.gradient.base import torch_generator
 from recondite.attacks.gradient.bounded import Bounding
 from recondite.attacks.gradient.descent import Best, descend
@@ -80,11 +80,11 @@ class TabularInversion(Attack):
         _validate.positive("learning_rate", self.learning_rate)
         _validate.non_negative("span", self.span)
 
-    def trains(self, asked: Asked) -> bool:
+    def trains(self, asked: AttackRequest) -> bool:
         """Only where the gradients of the trained model are asked for."""
         return asked.victim == "trained"
 
-    def misfits(self, asked: Asked, there: Available) -> Iterator[tuple[str, str]]:
+    def misfits(self, asked: AttackRequest, there: Available) -> Iterator[tuple[str, str]]:
         """Held-out rows are attacked, and some more must stay public."""
         wanted = asked.images * asked.batch_size
         if wanted + 2 > there.test_records:

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
-from recondite.attacks.text.sites import Site, Sites
+from recondite.attacks.text.sites import LayerSite, Sites
 from recondite.attacks.text.spans import Span
 
-__all__ = ["Search"]
+__all__ = ["TextSearch"]
 
 _AT_ONCE = 4_096  # tokens that go through the model at once
 _SWEEPS = 8
@@ -29,7 +29,7 @@ _DETOUR = (
 
 
 @dataclass(eq=False)
-class Search:
+class TextSearch:
     """Finds the texts behind one gradient.
 
     Attributes:
@@ -45,7 +45,7 @@ class Search:
 
     sites: Sites
     first: Span
-    deep: tuple[Site, Span] | None
+    deep: tuple[LayerSite, Span] | None
     threshold: float
     end: int | None
     generator: torch.Generator

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from recondite.attacks.text.spans import Seen
 
-__all__ = ["Site", "Sites"]
+__all__ = ["LayerSite", "Sites"]
 
 
 class _Reached(Exception):  # noqa: N818 (no error)
@@ -19,7 +19,7 @@ class _Reached(Exception):  # noqa: N818 (no error)
 
 
 @dataclass(frozen=True, eq=False)
-class Site:
+class LayerSite:
     """Linear layers that share their input.
 
     Attributes:
@@ -83,7 +83,11 @@ class Sites:
         self.causal = bool(torch.allclose(first, second, rtol=1e-6, atol=1e-7))
 
     def inputs(
-        self, site: Site, tokens: Tensor, places: Tensor | None = None, mask: Tensor | None = None
+        self,
+        site: LayerSite,
+        tokens: Tensor,
+        places: Tensor | None = None,
+        mask: Tensor | None = None,
     ) -> Tensor:
         """What a site gets, (n, length, width).
 
@@ -121,7 +125,7 @@ class Sites:
         with torch.no_grad():
             self._backbone(input_ids=tokens, **given)
 
-    def _grouped(self, layers: Mapping[str, nn.Module]) -> tuple[Site, ...]:
+    def _grouped(self, layers: Mapping[str, nn.Module]) -> tuple[LayerSite, ...]:
         calls: list[tuple[str, Tensor]] = []
 
         def hook(name: str) -> Any:
@@ -140,7 +144,7 @@ class Sites:
                 same[0].append(name)
             else:
                 groups.append(([name], given))
-        return tuple(Site(tuple(n), tuple(layers[one] for one in n)) for n, _ in groups)
+        return tuple(LayerSite(tuple(n), tuple(layers[one] for one in n)) for n, _ in groups)
 
 
 def _linear(part: nn.Module) -> bool:

@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from recondite import _validate
-from recondite.attacks.base import Asked, Attack, Available, DefenceFacts, Threat
+from recondite.attacks.base import Attack, AttackRequest, Available, DefenceFacts, Threat
 from recondite.attacks.knowledge import Knowledge
-from recondite.attacks.text.search import Search
-from recondite.attacks.text.sites import Site, Sites
+from recondite.attacks.text.search import TextSearch
+from recondite.attacks.text.sites import LayerSite, Sites
 from recondite.attacks.text.spans import Span, span_of
 from recondite.gradients.leaked import leaked_gradients
 
@@ -66,11 +66,11 @@ class SpanCheck(Attack):
         """Noise on records changes texts before they have a gradient."""
         return not defence.on_records
 
-    def trains(self, asked: Asked) -> bool:
+    def trains(self, asked: AttackRequest) -> bool:
         """Only where the gradients of the trained model are asked for."""
         return asked.victim == "trained"
 
-    def misfits(self, asked: Asked, there: Available) -> Iterator[tuple[str, str]]:
+    def misfits(self, asked: AttackRequest, there: Available) -> Iterator[tuple[str, str]]:
         """Held-out records are attacked, and others of them are the public ones."""
         wanted = asked.images * asked.batch_size
         if wanted >= there.test_records:
@@ -159,7 +159,7 @@ class SpanCheck(Attack):
         if first is None:
             return [], 0
         tokenizer = getattr(records, "tokenizer", None)
-        search = Search(
+        search = TextSearch(
             sites,
             first,
             self._deep(sites, gradients, drawn, first.rank),
@@ -184,7 +184,7 @@ class SpanCheck(Attack):
         gradients: Mapping[str, Tensor],
         noise: Mapping[str, Tensor],
         tokens: int,
-    ) -> tuple[Site, Span] | None:
+    ) -> tuple[LayerSite, Span] | None:
         """The later site that sees most tokens, and of those the one with most room outside."""
         found = []
         for site in sites.sites[1:]:

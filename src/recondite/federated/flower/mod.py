@@ -47,13 +47,13 @@ from recondite.federated.update import (
 from recondite.mechanisms import Mechanism
 from recondite.numerics.secure import SecureGenerator
 
-__all__ = ["FAILED", "Defence", "defend"]
+__all__ = ["FAILED", "DefenceMod", "defend"]
 
 FAILED = "the client app failed in this round; the reason is in the client's own log"
 
 
 @dataclass(frozen=True)
-class Defence:
+class DefenceMod:
     """A Flower client mod: ``mods=[defend(...)]``. Built by :func:`defend`."""
 
     level: str
@@ -273,7 +273,7 @@ def defend(
     secure: bool = False,
     seed: int | None = None,
     honest: int | None = None,
-) -> Defence:
+) -> DefenceMod:
     """Returns a client mod that lets nothing leave but what the ledger counts.
 
     | given | what is released | protects |
@@ -338,7 +338,7 @@ def defend(
             )
         share, mechanism = in_shares(mechanism, max_norm, honest)
     level = "client" if mechanism is not None else "channel" if channel is not None else "record"
-    return Defence(
+    return DefenceMod(
         level=level,
         mechanism=mechanism,
         max_norm=1.0 if max_norm is None else _validate.positive("max_norm", max_norm),

@@ -26,7 +26,7 @@ from recondite import _validate
 from recondite.federated.auditor import Auditor
 from recondite.federated.central import CentralNoise
 from recondite.federated.flower import flower, log
-from recondite.federated.flower.mod import FAILED, Defence
+from recondite.federated.flower.mod import FAILED, DefenceMod
 from recondite.federated.flower.replies import arrays_of, error_reply, reply_arrays, train_reply
 from recondite.federated.flower.strategy import present
 from recondite.federated.policy import StayOutError
@@ -54,7 +54,7 @@ class _Refused(Exception):  # noqa: N818  (it carries a reply through Flower's m
         self.reply = reply
 
 
-def secured(defence: Defence | None, least: int = 2) -> Callable[[Any, Any, Any], Any]:
+def secured(defence: DefenceMod | None, least: int = 2) -> Callable[[Any, Any, Any], Any]:
     """A client mod that lets an update leave only inside a sum: Flower's SecAgg+ around a defence.
 
     Guarantee: a training message outside the protocol is refused. So is one whose sum could be
