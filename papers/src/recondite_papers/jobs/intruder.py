@@ -20,7 +20,7 @@ from recondite.attacks.posterior.prior import PublicPrior
 from recondite.mechanisms import Directional, Gaussian, Mechanism, VonMisesFisher
 from recondite.models import build
 from recondite_papers.jobs import channel, compare, dirdp
-from recondite_papers.jobs.channels import Fitter, ChannelSetting, spectrum
+from recondite_papers.jobs.channels import ChannelSetting, Fitter, spectrum
 from recondite_papers.jobs.compare_network import network
 from recondite_papers.jobs.dirdp_networks import CHOSEN
 from recondite_papers.jobs.intruder_attacks import Guarded, on_copies, on_gradients

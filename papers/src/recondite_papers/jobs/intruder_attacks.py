@@ -103,7 +103,7 @@ def _mean(weights: Tensor, scene: Scene) -> Tensor:
 
 def _climbed(climber: GaussNewton, site: ReleaseSite, weights: Tensor, scene: Scene) -> Tensor:
     """Gauss-Newton from weights that are there: the library's own would compute them again."""
-    found = climber._believed(  # noqa: SLF001
+    found = climber._believed(
         lambda number: ([site], number),
         weights,
         scene.public,
@@ -142,9 +142,7 @@ def _site(
     model: nn.Module, gradient: BoundedGradient, scene: Scene, one: Guarded, count: int, seed: int
 ) -> ReleaseSite:
     """So many releases of each victim's batch, with the sum of the others known."""
-    made = Releases(
-        model, one.mechanism, batch_size=one.batch, clipping=one.clipping, seed=seed
-    )
+    made = Releases(model, one.mechanism, batch_size=one.batch, clipping=one.clipping, seed=seed)
     own = made.rows(scene.victims.images, scene.victims.labels)
     others = own[:0]
     if one.batch > 1:
@@ -242,5 +240,3 @@ def on_copies(
             game["bound"] = local_rero(shift, 1.0 / int(candidates))
         out.append(_row(scene, label, count, found, picked, 1, ""))
     return out
-
-
