@@ -66,6 +66,7 @@ class RecordNoise:
     heading: ClassVar[str] = ""
     parameter: ClassVar[str] = "capacity"
     symbol: ClassVar[str] = "capacity"
+    explanation: ClassVar[str] = ""
     weaker: ClassVar[Literal["larger", "smaller"]] = "larger"
     search_range: ClassVar[tuple[float, float]] = (1e-2, 1e6)
     stage: ClassVar[Literal["data"]] = "data"
@@ -116,6 +117,9 @@ class NaturalNoise(RecordNoise):
 
     name: ClassVar[str] = "natural-channel"
     title: ClassVar[str] = "Natural channel"
+    explanation: ClassVar[str] = (
+        "Every record gets noise that looks like the records themselves before training uses it."
+    )
 
 
 @dataclass(frozen=True)
@@ -124,6 +128,9 @@ class WhiteNoise(RecordNoise):
 
     name: ClassVar[str] = "white-channel"
     title: ClassVar[str] = "White channel"
+    explanation: ClassVar[str] = (
+        "Every record gets the same random noise on all its values before training uses it."
+    )
 
 
 @dataclass(frozen=True)
@@ -142,6 +149,9 @@ class PersonalizedNoise(RecordNoise):
 
     name: ClassVar[str] = "personalized-channel"
     title: ClassVar[str] = "Personalized channel"
+    explanation: ClassVar[str] = (
+        "Every record gets noise before training uses it: most on what is called delicate."
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -178,6 +188,9 @@ class MinimumPowerNoise(RecordNoise):
 
     name: ClassVar[str] = "minimum-power-channel"
     title: ClassVar[str] = "minimum-power channel"
+    explanation: ClassVar[str] = (
+        "Every record gets the least random noise that hides as much, before training uses it."
+    )
 
 
 @dataclass(frozen=True)
@@ -200,6 +213,7 @@ class Defence:
       private: Whether it promises anything.
       bounds: Whether gradients are clipped as the training says; not at all otherwise.
       removes: Its setting that names the eigenvectors that it takes from records; "" for none.
+      explanation: What it does, in one line for whoever does not know the field.
     """
 
     name: str
@@ -216,6 +230,7 @@ class Defence:
     private: bool = True
     bounds: bool = True
     removes: str = ""
+    explanation: str = ""
 
     @classmethod
     def of(cls, kind: type[Mechanism] | type[RecordNoise], name: str = "") -> Defence:
@@ -237,6 +252,7 @@ class Defence:
             subject=kind.subject,
             private=kind.private,
             bounds=kind.bounds_gradients,
+            explanation=kind.explanation,
         )
 
     @property
@@ -287,9 +303,22 @@ def defences(*, unproven: bool = False) -> dict[str, Defence]:
     """
     found = {
         "none": Defence(
-            "none", "undefended", NoNoise, heading="Undefended", private=False, bounds=False
+            "none",
+            "undefended",
+            NoNoise,
+            heading="Undefended",
+            private=False,
+            bounds=False,
+            explanation="The model was trained as usual: nothing hides a record.",
         ),
-        "clip": Defence("clip", "clipping only", _clipped, heading="Clipping only", private=False),
+        "clip": Defence(
+            "clip",
+            "clipping only",
+            _clipped,
+            heading="Clipping only",
+            private=False,
+            explanation="No record may move the model far at one step; nothing random hides it.",
+        ),
     }
     if unproven:
         found["compression"] = Defence(
@@ -297,6 +326,7 @@ def defences(*, unproven: bool = False) -> dict[str, Defence]:
             "compression",
             NoNoise,
             heading="Compression",
+            explanation="Details are cut out of every record before training; nothing is random.",
             settings=("remove",),
             stage="data",
             private=False,

@@ -2,12 +2,14 @@
 
 import csv
 import itertools
+import json
 import os
 import sys
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from recondite import report
@@ -70,6 +72,32 @@ def _games(folder):
     return [synthetic.write(folder, games)]
 
 
+def _records(folder, first, second, media):
+    """The games, on records that are no images."""
+    games = synthetic.modern_rows()
+    (folder / "gallery").mkdir(parents=True)
+    for row in games:
+        row["data"] |= {"name": "adult" if media.endswith("json") else "mails"}
+        made = row["reconstruction"]
+        if made:
+            count = made["images"]
+            np.savez(folder / made["gallery"], media=np.array(media), originals=[first] * count,
+                     reconstructions=[second] * count, guesses=[second] * count)  # fmt: skip
+    return [synthetic.write(folder, games)]
+
+
+def _table(folder):
+    cells = {"columns": ["age", "work", "a-rather-long-name-of-a-column", "income"],
+             "cells": ["41", "Self-employed, not incorporated", "0.1234567", "> 50K"]}  # fmt: skip
+    found = {**cells, "right": [True, False, True, False]}
+    return _records(folder, json.dumps(cells), json.dumps(found), "application/json")
+
+
+def _text(folder):
+    said = "Dear doctor, my daughter Anna has had a fever since Tuesday. " * 3
+    return _records(folder, said, said.replace("Anna", "Emma") + "x" * 90, "text/plain")
+
+
 def _many(folder):
     rows = [
         {**row, "key": f"{i} {row['key']}", "label": f"{row['label']} #{i}", "value": i}
@@ -83,6 +111,8 @@ RUNS = {
     "demo": _demo,
     "two runs": _two,
     "games": _games,
+    "table": _table,
+    "text": _text,
     "200 settings": _many,
     "federation": lambda folder: [synthetic.federation(folder)],
 }
@@ -136,7 +166,7 @@ def set_range(page, name, value):
     )
 
 
-@pytest.mark.parametrize("name", ["demo", "two runs", "federation"])
+@pytest.mark.parametrize("name", ["demo", "two runs", "federation", "table", "text"])
 def test_it_opens_clean_and_paints_at_once(open_page, name):
     page = open_page(name, view="")
     paints = page.evaluate("performance.getEntriesByName('first-contentful-paint')[0].startTime")
@@ -207,6 +237,59 @@ def test_two_voices_and_terms_by_mouse_and_keyboard(open_page):
     page.keyboard.press("ArrowRight")
     assert page.locator("#verdict").is_visible()
     assert not page.locator("#sentence").is_visible()
+
+
+@pytest.mark.parametrize("name", ["games", "table", "text"])
+def test_five_questions_are_answered_on_the_plain_first_screen(open_page, name):
+    """What could be rebuilt, with the defence, what it costs, what is proven, what is not."""
+    page = open_page(name, view="")
+    inside = "(e) => { const b = e.getBoundingClientRect(); return b.top >= 0 && b.bottom <= 900; }"
+    for where, said in (
+        (".person:not([hidden]) .tile:nth-child(2)", "Rebuilt without a defence"),
+        (".person:not([hidden]) .tile:nth-child(3)", "Rebuilt with Gaussian noise set to"),
+        ("#fact-cost", "without a defence"),
+        ("#fact-chance", "by guessing 1 in 10, never more than"),
+        ("#fact-proven", "Nobody who watches the whole training"),
+        ("#fact-uncovered", "An intruder who knows when your record was used"),
+        ("#short li[data-rung=proven]", "noise set to"),
+        ("#short li[data-rung=broken]", "Undefended"),
+    ):
+        part = page.locator(where)
+        assert said in part.inner_text()
+        if name != "table" or not where.startswith(".person"):
+            assert part.evaluate(inside), where
+    assert page.evaluate(script("rules")) == []
+
+
+def test_defences_are_explained_where_they_are_named(open_page):
+    page = open_page("games", view="")
+    tip = page.locator("#tip")
+    page.locator("#sentence .means").hover()
+    assert "Random noise" in tip.inner_text()
+    page.keyboard.press("Escape")
+    assert not tip.is_visible()
+    page.locator("#short .term[tabindex='0']").focus()
+    seen = set()
+    for _ in range(page.locator("#short .means:visible").count() + 4):
+        page.keyboard.press("ArrowRight")
+        if tip.is_visible():
+            seen.add(tip.inner_text())
+    assert len(seen) > 3
+    first = page.locator(".view:not([hidden]) .ladder .term[tabindex='0']")
+    assert first.count() == 1
+    first.focus()
+    page.keyboard.press("ArrowDown")
+    assert tip.is_visible()
+
+
+def test_every_rung_shows_a_row_before_anybody_asks_for_all(open_page):
+    page = open_page("games", view="")
+    rows = page.locator(".view:not([hidden]) .ladder tbody tr:visible")
+    shown = {rows.nth(i).get_attribute("data-rung") for i in range(rows.count())}
+    every = page.locator(".view:not([hidden]) .ladder tbody tr")
+    assert shown == {every.nth(i).get_attribute("data-rung") for i in range(every.count())}
+    assert "broken" in shown
+    assert rows.count() < every.count()
 
 
 def test_points_are_reached_by_keyboard_and_show_their_images(open_page):
@@ -389,6 +472,25 @@ def test_the_intruder_changes_every_table(open_page):
     assert "Give up" in page.inner_text("#verdict")
 
 
+def test_every_limit_moves_the_answer_by_its_own_control(open_page):
+    page = open_page("two runs", view="")
+    page.click("#budget-title")
+    before = page.inner_text("#sentence")
+    page.fill("#epsilon", "0.6")
+    tight = page.inner_text("#sentence")
+    assert tight != before
+    assert page.url.endswith("epsilon=0.6")
+    page.fill("#epsilon", "")
+    assert page.inner_text("#sentence") == before
+    page.fill("#identification", "1")
+    assert "Nothing tried here is proven" in page.inner_text("#sentence")  # nobody played the game
+    page.fill("#identification", "")
+    page.select_option("#scope", "1")
+    assert "scope=1" in page.url
+    chosen = page.locator(".view:not([hidden]) .ladder tr.chosen").inner_text()
+    assert "other" in chosen
+
+
 def test_the_gallery_sorts_and_enlarges_by_mouse_and_keyboard(open_page):
     page = open_page(live=False)
     order = "[...document.querySelectorAll('#strips .strip')].map(s => Number(s.dataset[%r]))"
@@ -403,6 +505,10 @@ def test_the_gallery_sorts_and_enlarges_by_mouse_and_keyboard(open_page):
     assert page.locator("#viewer-rebuilt").bounding_box()["width"] > 200
     assert page.inner_text("#viewer-place") == "2 of 8"
     page.keyboard.press("ArrowRight")
+    assert page.inner_text("#viewer-place") == "3 of 8"
+    page.click("#previous")
+    assert page.inner_text("#viewer-place") == "2 of 8"
+    page.click("#next")
     assert page.inner_text("#viewer-place") == "3 of 8"
     page.keyboard.press("Escape")
     assert not viewer.is_visible()
@@ -426,8 +532,8 @@ def test_the_csv_downloads_with_every_row(open_page, reports, tmp_path, name):
     assert waiting.value.suggested_filename == "recondite.csv"
 
 
-@pytest.mark.parametrize("name", ["demo", "two runs", "federation", "games"])
-@pytest.mark.parametrize("width", [1280, 375, 320])
+@pytest.mark.parametrize("name", ["demo", "two runs", "federation", "games", "table", "text"])
+@pytest.mark.parametrize("width", [1280, 390, 320])
 def test_no_overflow_in_any_theme_or_size(open_page, name, width):
     page = open_page(name, viewport={"width": width, "height": 812}, has_touch=width < 500)
     page.evaluate("document.querySelectorAll('details').forEach(d => { d.open = true; })")

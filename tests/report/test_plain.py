@@ -2,17 +2,19 @@
 
 import json
 import math
+import re
 
 import numpy as np
 import pytest
 import synthetic
 
 from recondite import report
+from recondite.defences import defences
 from recondite.report import words
 from recondite.report.answer import Answers
 from recondite.report.markers import marker
 from recondite.report.person import people
-from recondite.report.plain import TERMS, limit_of, plain_label, plain_name
+from recondite.report.plain import TERMS, explained, fewer, limit_of, plain_label, plain_name
 from recondite.report.rows import read_runs
 
 
@@ -38,6 +40,32 @@ def test_every_term_is_one_line_and_plain():
     for line in TERMS.values():
         assert len(line) < 100
         assert not set("εδσκ≤") & set(line)
+
+
+def test_every_kind_of_defence_is_explained_in_its_own_sentence(some):
+    known = defences()
+    assert {"gaussian", "vmf", "directional", "natural-channel", "none", "clip"} <= known.keys()
+    said = {name: one.explanation for name, one in known.items() if one.explanation}
+    ours = {name for name, one in known.items() if one.make.__module__.startswith("recondite.")}
+    assert ours <= said.keys()
+    assert len(set(said.values())) == len(said)
+    for line in said.values():
+        assert len(line) < 100
+        assert not set("εδσκ≤") & set(line)
+    (gaussian,) = (p for p in Answers.of(read_runs(some[0])).points if p.defence == "gaussian")
+    assert explained(gaussian).endswith("A larger number is more noise.")
+    assert fewer(6.42) == "6.4 in 100 fewer"
+    assert fewer(-0.3) == "0.3 in 100 more"
+
+
+def test_every_term_and_every_defence_is_explained_on_the_page(some, tmp_path):
+    html = report.build([some[0]], tmp_path / "r.html").read_text(encoding="utf-8")
+    for line in TERMS.values():
+        assert f">{line}</span>" in html, line
+    named = set(re.findall(r'class="[^"]*\bmeans\b[^"]*" aria-describedby="(means-\d+)"', html))
+    assert named == {"means-0", "means-1"}
+    for one in named:
+        assert re.search(rf'id="{one}">[^<]{{20,}}<', html)
 
 
 def test_names_without_symbols():

@@ -107,6 +107,8 @@ class Mechanism(ABC):
       title: What labels call it; its name where empty.
       heading: What a legend calls it; its title where empty.
       symbol: What labels call ``parameter``; its name where empty.
+      explanation: What it does, in one line for whoever does not know the field; by its stage where
+        empty.
       search_range: Where a search for a strength looks.
       dim: Number of coordinates released; None until a model is known.
       in_shares: Whether several clients may add its noise in parts, in a federation's secure sums:
@@ -127,6 +129,7 @@ class Mechanism(ABC):
     title: ClassVar[str] = ""
     heading: ClassVar[str] = ""
     symbol: ClassVar[str] = ""
+    explanation: ClassVar[str] = ""
     search_range: ClassVar[tuple[float, float]] = (1e-6, 1e6)
     dim: int | None
     # What makes it a dataclass to type checkers; the decorator of each mechanism fills it.

@@ -54,6 +54,9 @@ class Directional(Mechanism):
     title: ClassVar[str] = "directional"
     heading: ClassVar[str] = "Directional, per record"
     symbol: ClassVar[str] = "κ"
+    explanation: ClassVar[str] = (
+        "What each single record teaches the model is turned at random before it is summed."
+    )
     search_range: ClassVar[tuple[float, float]] = (1.0, 1e7)
     stage: ClassVar[Stage] = "record"
     scale_free: ClassVar[bool] = True

@@ -58,6 +58,9 @@ class Gaussian(Mechanism):
     title: ClassVar[str] = "Gaussian"
     heading: ClassVar[str] = "Gaussian (DP-SGD)"
     symbol: ClassVar[str] = "σ"
+    explanation: ClassVar[str] = (
+        "Random noise is put on every step of the training, so single records drown in it."
+    )
     in_shares: ClassVar[bool] = True
     search_range: ClassVar[tuple[float, float]] = (1e-3, 1e3)
 

@@ -62,6 +62,9 @@ class ParameterChannel(Mechanism):
     weaker: ClassVar[Literal["larger", "smaller"]] = "larger"
     title: ClassVar[str] = "parameter channel"
     symbol: ClassVar[str] = "capacity"
+    explanation: ClassVar[str] = (
+        "What each single record teaches the model gets noise before it is summed."
+    )
     search_range: ClassVar[tuple[float, float]] = (1e-2, 1e6)
     stage: ClassVar[Stage] = "record"
     bounded: ClassVar[bool] = False

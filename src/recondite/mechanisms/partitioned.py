@@ -51,6 +51,9 @@ class PartitionedVonMisesFisher(Mechanism):
     weaker: ClassVar[Literal["larger", "smaller"]] = "larger"
     title: ClassVar[str] = "partitioned VMF"
     symbol: ClassVar[str] = "κ"
+    explanation: ClassVar[str] = (
+        "Every step of the training is cut into pieces, and each is turned at random."
+    )
     search_range: ClassVar[tuple[float, float]] = (1.0, 1e7)
     scale_free: ClassVar[bool] = True
 

@@ -38,6 +38,9 @@ class VonMisesFisher(Mechanism):
     weaker: ClassVar[Literal["larger", "smaller"]] = "larger"
     title: ClassVar[str] = "VMF"
     symbol: ClassVar[str] = "κ"
+    explanation: ClassVar[str] = (
+        "Of every step of the training only the direction counts, and it is turned at random."
+    )
     search_range: ClassVar[tuple[float, float]] = (1.0, 1e7)
     scale_free: ClassVar[bool] = True
 

@@ -116,13 +116,13 @@ class Answers:
         if not meets:
             lost = 100 * (self.default_accuracy - (mine or 0.0))
             first = (
-                f"Nothing tried protects at {percent(self.default_accuracy)}; give up {lost:.1f} "
-                f"points: {point.label}, {percent(mine)}."
+                f"Nothing protects at {percent(self.default_accuracy)} (undefended − "
+                f"{100 * SLACK:g}); give up {lost:.1f} points: {point.label}, {percent(mine)}."
             )
         bound = "" if stand.rero is None else (
             f"No intruder picks you out of 10 in over {chance_at_most(stand.rero)} of cases; "
         )  # fmt: skip
-        epsilon = "no ε" if stand.epsilon is None else f"ε ≤ {at_most(stand.epsilon)}"
+        epsilon = "ε not proven" if stand.epsilon is None else f"ε ≤ {at_most(stand.epsilon)}"
         return [first, f"{bound}{epsilon}.", f"{_seen(stand)} {self._told(view, chosen.point)}"]
 
     def choice(self, view: View, limits: dict[str, float]) -> tuple[Candidate | None, bool]:
@@ -142,7 +142,7 @@ class Answers:
             return ""
         known = self.standings[view[0], "known"][point]
         bound = "nothing is proven" if known.rero is None else f"≤ {chance_at_most(known.rero)}"
-        return f"If participation is known: {bound}."
+        return f"Participation known: {bound}."
 
     def _other(self, view: View, point: int) -> str:
         """What becomes of it where the intruder knows more, or that this is not known."""
@@ -256,7 +256,8 @@ def _seen(stand: Standing) -> str:
         return "Not attacked."
     if picked is not None:
         ends = f"{chance(picked.low)[:-1]}–{chance(picked.high)[:-1]}"
-        return f"{picked.attack} reached {chance(picked.rate)} ({ends})."
+        level, blind = f"{100 * picked.confidence:g}%", chance(picked.blind)
+        return f"{picked.attack} reached {chance(picked.rate)} ({level}: {ends}; blind {blind})."
     if best.beats is None:
         return "Whether attacks beat a guess was not measured."
     return f"{best.attack} beat a guess." if best.beats else "No attack here beat a guess."

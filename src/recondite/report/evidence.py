@@ -18,7 +18,15 @@ from recondite.report.quantities import attack_name
 from recondite.report.rows import Row, number, section
 from recondite.report.words import chance, figure, score
 
-__all__ = ["AttackFinding", "Chance", "FloorSeen", "ReconstructionGain", "evidence", "threat_of"]
+__all__ = [
+    "AttackFinding",
+    "Chance",
+    "FloorSeen",
+    "ReconstructionGain",
+    "evidence",
+    "participation_of",
+    "threat_of",
+]
 
 # A copy of one victim that anybody recognises, and that no guess explains.
 LEGIBLE_SSIM, LEGIBLE_GAIN = 0.5, 0.2
@@ -144,7 +152,8 @@ def threat_of(row: Row) -> str:
     return "training" if made and made.get("victim") is None else "model"
 
 
-def _participation(row: Row) -> str:
+def participation_of(row: Row) -> str:
+    """Whether the row's attacker was told in which steps a record took part."""
     return str(section(row, "attack_options").get("participation") or "secret")
 
 
@@ -154,7 +163,7 @@ def _chances(rows: Sequence[Row]) -> list[Chance]:
         for item in row.get("identification") or []:
             count = number(item.get("candidates"))
             if count and count >= 2 and number(item.get("rate")) is not None:
-                side = str(item.get("participation") or _participation(row))
+                side = str(item.get("participation") or participation_of(row))
                 groups.setdefault((side, int(count)), []).append((row, item))
     out = []
     for (side, count), found in groups.items():
@@ -197,7 +206,7 @@ def _identified(one: Chance) -> AttackFinding:
 def _reconstruction(rows: Sequence[Row]) -> tuple[ReconstructionGain | None, AttackFinding]:
     """Gains over the blind guess; without one, a lower bound on what the release told of it."""
     row, found = rows[0], [section(row, "reconstruction") for row in rows]
-    name, threat, side = _named(row), threat_of(row), _participation(row)
+    name, threat, side = _named(row), threat_of(row), participation_of(row)
     legible = any(_legible(part) for part in found)
     labels = _measured(found[0])
     gains = {key: gain for key in labels if (gain := _gain(found, key))}
@@ -307,7 +316,7 @@ def _membership(rows: Sequence[Row]) -> AttackFinding:
     return AttackFinding(
         attack_name(str(row.get("attack"))),
         threat_of(row),
-        _participation(row),
+        participation_of(row),
         None if low is None else low > 0.5,
         0.0 if auc is None else max(0.0, 2.0 * auc - 1.0),
         f"told members from others with an AUC of {figure(auc)} (blind 0.5{ends})",

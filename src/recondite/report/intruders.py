@@ -9,7 +9,7 @@ from recondite.notions.bounds import round_bound
 from recondite.report.answer import COUNTS, Answers
 from recondite.report.evidence import FloorSeen, ReconstructionGain, evidence
 from recondite.report.ladder import RUNGS, Standing, View
-from recondite.report.plain import limit_of, plain_label, rebuilt_by, who_plainly
+from recondite.report.plain import fewer, limit_of, plain_label, rebuilt_by, who_plainly
 from recondite.report.points import Point
 from recondite.report.sentences import title, who
 from recondite.report.words import (
@@ -92,6 +92,7 @@ def _step(answers: Answers, one: Standing) -> dict[str, Any]:
         "accuracy": percent(mine),
         "kept": "" if kept is None else span(kept.low, kept.high, share=True),
         "cost": "" if lost is None else f"{-lost:+.1f} points".replace("-", "−"),
+        "less": "" if lost is None else fewer(lost),
         "rero": "–" if one.rero is None else chance_at_most(one.rero),
         "limit": limit_of(one.rero).removeprefix("never more than "),
         "seen": "–" if picked is None else in_ten(picked.rate),
@@ -165,7 +166,8 @@ def _sandwich(
         return None
     best = min(mine, key=lambda made: made.mse, default=None)
     gain = None if best is None else best.gain
-    verdict = "a blind guess was not measured"
+    unseen = best is None or best.blind is None
+    verdict = "a blind guess was not measured" if unseen else "its gain has no interval"
     if gain is not None:
         ends = f"{100 * gain[1]:.0f}% to {100 * gain[2]:.0f}%".replace("-", "−")
         better = gain[1] > 0

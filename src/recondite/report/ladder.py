@@ -17,14 +17,21 @@ threat sees at least as much as the attack did.
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from recondite.attacks.base import THREATENED
-from recondite.report.evidence import AttackFinding, Chance, Evidence, evidence
-from recondite.report.points import Point
-from recondite.report.rows import section
+from recondite.report.evidence import (
+    AttackFinding,
+    Chance,
+    Evidence,
+    evidence,
+    participation_of,
+    threat_of,
+)
+from recondite.report.points import Point, Values, measured
+from recondite.report.rows import number, section
 
 __all__ = [
     "BUDGET",
@@ -34,6 +41,7 @@ __all__ = [
     "Rung",
     "Standing",
     "View",
+    "measured_by",
     "rung",
     "standings",
 ]
@@ -63,7 +71,8 @@ class Standing:
       view: The threat, and whether participation is known.
       rero: No intruder of this threat rebuilds a record, or picks it out of ten, more often;
         None where nothing is proven for this threat.
-      epsilon: ε of the same; None where the account does not speak of this threat.
+      epsilon: ε of the same; None where nothing is proven for this threat.
+      unproven: Why there is no ε for this threat, where there is none.
       chances: The strongest identification for each number of candidates.
       bounds: What nobody can exceed, by the number of candidates.
       findings: What attacks showed, strongest first.
@@ -76,6 +85,7 @@ class Standing:
     view: View
     rero: float | None
     epsilon: float | None
+    unproven: str
     chances: tuple[Chance, ...]
     bounds: dict[int, float]
     findings: tuple[AttackFinding, ...]
@@ -123,13 +133,22 @@ def standings(points: Sequence[Point], contradicted: Collection[int]) -> dict[Vi
     }
 
 
+def measured_by(point: Point, view: View) -> Values:
+    """What attacks measured that see no more than this intruder does."""
+    return measured(row for row in point.rows if _sees(view, threat_of(row), participation_of(row)))
+
+
+def _sees(view: View, threat: str, participation: str) -> bool:
+    """Whether the intruder sees at least as much as an attack that was given this."""
+    mine, side = view
+    return threat in (mine, *(THREATENED if mine == "training" else ())) and (
+        participation == "secret" or side == "known"
+    )
+
+
 def _standing(point: Point, seen: Evidence, view: View, *, contradicted: bool) -> Standing:
-    threat, side = view
     findings = [
-        finding
-        for finding in seen.findings
-        if finding.threat in (threat, *(THREATENED if threat == "training" else ()))
-        and (finding.participation == "secret" or side == "known")
+        finding for finding in seen.findings if _sees(view, finding.threat, finding.participation)
     ]
     findings.sort(key=lambda one: (one.beats is not True, one.beats is None, -one.advantage))
     chances: dict[int, Chance] = {}
@@ -140,11 +159,13 @@ def _standing(point: Point, seen: Evidence, view: View, *, contradicted: bool) -
     bounds: dict[int, float] = {}
     for count, bound in _bounds(point, seen, view):
         bounds[count] = min(bound, bounds.get(count, math.inf))
+    epsilon, unproven = _epsilon(point, view)
     return Standing(
         point=point.index,
         view=view,
         rero=bounds.get(_TEN),
-        epsilon=point.notions.get("epsilon") if _covers_run(point, view) else None,
+        epsilon=epsilon,
+        unproven=unproven,
         chances=tuple(chances[count] for count in sorted(chances)),
         bounds=bounds,
         findings=tuple(findings),
@@ -161,6 +182,9 @@ def _bounds(point: Point, seen: Evidence, view: View) -> Iterator[tuple[int, flo
     at_ten = prior is not None and math.isclose(prior, PRIOR)
     if run is not None and at_ten and _covers_run(point, view):
         yield _TEN, run
+    for _, bound, told_prior in _exposed(point, view):
+        if bound is not None and told_prior is not None and math.isclose(told_prior, PRIOR):
+            yield _TEN, bound
     for one in seen.chances:
         stronger = one.participation == "known" or side == "secret"
         if one.bound is None or not stronger:
@@ -170,6 +194,51 @@ def _bounds(point: Point, seen: Evidence, view: View) -> Iterator[tuple[int, flo
         whole = one.threat == "training" and (threat != "update" or one.participation == "known")
         if one.threat == threat or whole:
             yield one.candidates, one.bound
+
+
+def _epsilon(point: Point, view: View) -> tuple[float | None, str]:
+    """ε for this intruder, or why there is none."""
+    if _covers_run(point, view):
+        return point.notions.get("epsilon"), point.reasons.get("epsilon", "")
+    known = [epsilon for epsilon, _, _ in _exposed(point, view) if epsilon is not None]
+    if known:
+        return min(known), ""
+    key = _INTRUDERS[view][0]
+    reasons = (one["reason"] for row in point.rows for one in row.get("exposures") or []
+               if (one["threat"], one["participation"]) == key and one["reason"])  # fmt: skip
+    return None, str(next(reasons, "these rows were made before such an ε was stored"))
+
+
+# Whose bounds hold for whom, the tightest first: one update is one that the record took part in,
+# whoever knows of it, and whoever sees the whole run sees each of its updates.
+_UPDATE, _TOLD = ("update", "known"), ("training", "known")
+_INTRUDERS: dict[View, tuple[View, ...]] = {
+    view: (_UPDATE, _TOLD) if view[0] == "update" else (_TOLD,) for view in VIEWS
+}
+
+
+def _exposed(point: Point, view: View) -> Iterator[tuple[float | None, float | None, float | None]]:
+    """ε, ReRo and its prior of intruders who see at least as much, the worst of the seeds."""
+    for threat, side in _INTRUDERS[view]:
+        found = [
+            one
+            for row in point.rows
+            for one in row.get("exposures") or [{}]
+            if not one or (one.get("threat"), one.get("participation")) == (threat, side)
+        ]
+        if not found:
+            continue
+        yield (
+            _worst(number(one.get("epsilon")) for one in found),
+            _worst(number(one.get("rero")) for one in found),
+            number(found[0].get("prior")),
+        )
+
+
+def _worst(values: Iterable[float | None]) -> float | None:
+    listed = list(values)
+    known = [value for value in listed if value is not None]
+    return max(known) if known and len(known) == len(listed) else None
 
 
 def _covers_run(point: Point, view: View) -> bool:

@@ -25,7 +25,7 @@ from recondite.report.ladder import BUDGET, RUNGS
 from recondite.report.markers import marker
 from recondite.report.payload import available, embed, payload_points, series_of
 from recondite.report.person import people
-from recondite.report.plain import TERMS, plain_label, scope_plainly
+from recondite.report.plain import TERMS, means_of, plain_label, scope_plainly
 from recondite.report.provenance import made, per_defence, scope, simulated
 from recondite.report.quantities import JUDGES, axes, axis, notion_axes
 from recondite.report.recommend import Requirements
@@ -94,9 +94,10 @@ def context(runs: Sequence[StoredRun], *, show_private: bool, title: str | None)
     planes = _planes(keys)
     judged = next((key for key in JUDGES if key in keys), keys[0] if keys else "")
     name, model = setting(runs[0])
-    table = predictions(points)
+    table, means = predictions(points), means_of(points)
     return {
         "title": title or f"Which defence for {model} on {name}?",
+        "plain_title": title or "Which defence for this model?",
         "version": __version__,
         "runs": [{"index": run.index, "name": run.name, "setting": setting(run)} for run in runs],
         "several_runs": len(runs) > 1,
@@ -122,6 +123,7 @@ def context(runs: Sequence[StoredRun], *, show_private: bool, title: str | None)
         "open": OPEN,
         "labels": [point.label for point in points],
         "plain_labels": [plain_label(point) for point in points],
+        "means": {plain_label(point): means[point.defence] for point in points},
         "run_of": [runs[point.run].name for point in points],
         "withheld": withheld,
         "victims": victims(points),

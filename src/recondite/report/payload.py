@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from typing import Any
 
 from recondite.notions.bounds import Direction, round_bound
-from recondite.report.plain import plain_label, plain_name
+from recondite.report.plain import means_of, plain_label, plain_name
 from recondite.report.points import Estimate, Point
 from recondite.report.quantities import axes, defence_name, notion_axes
 from recondite.report.rows import StoredRun
@@ -44,6 +44,7 @@ def series_of(
     defences = list(dict.fromkeys(point.defence for point in points))
     index: dict[tuple[int, str], int] = {}
     series: list[dict[str, Any]] = []
+    means = means_of(points)
     for point in points:
         key = (point.run, point.defence)
         if key in index:
@@ -58,6 +59,7 @@ def series_of(
                 "hue": place % 8,
                 "shape": place % 10,
                 "run": point.run,
+                "means": means[point.defence],
             }
         )
     return index, series

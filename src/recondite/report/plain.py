@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from recondite.defences import defences
+from recondite.defences import Defence, defences
 from recondite.report.ladder import Standing, View
 from recondite.report.points import Point
 from recondite.report.words import in_ten, in_ten_at_most, in_ten_span
@@ -14,7 +15,9 @@ __all__ = [
     "TERMS",
     "Plain",
     "explained",
+    "fewer",
     "limit_of",
+    "means_of",
     "plain_label",
     "plain_name",
     "plain_of",
@@ -38,6 +41,10 @@ TERMS = {
     "tests": "What the attacks did that were tried for this page; others may do more.",
     "guess": "The best guess of somebody who knows such records, but saw nothing of this one.",
     "not covered": "What these numbers do not protect against.",
+    "model": "The kind of model that was trained on the records.",
+    "records": "The collection of people’s records that the model learnt from.",
+    "simulation": "Whoever knows the seed’s number can repeat this noise and take it away again.",
+    "epsilon": "The most that one record can change what is seen; above 10 it says little.",
     "contradicted": "A test showed more than was promised: the promise is wrong.",
     "tested, strong": "A test came within half of the promise, so it would have shown a wrong one.",
     "tested, too weak to tell": "The tests were far too weak to show a wrong promise: no evidence.",
@@ -87,15 +94,28 @@ def plain_label(point: Point) -> str:
 
 
 def explained(point: Point) -> str:
-    """What a defence does, in one line, by where it acts."""
+    """What a defence does and what its number means: its own words, or those of where it acts."""
     known = defences(unproven=True).get(point.defence)
     if known is None:
         return "A defence of another package."
+    does = known.explanation or _acts(known)
+    if known.parameter is None:
+        return does
+    return f"{does} A larger number is {'less' if known.weaker == 'larger' else 'more'} noise."
+
+
+def _acts(known: Defence) -> str:
     if not known.private:
-        return "Nothing random hides a record here."
+        return "It promises nothing: it is here to be compared with."
     if known.stage == "data":
-        return "Random noise is put on every record once, before the training sees it."
+        return "Random noise is put on every record before the training sees it."
     return "Random noise is put on every step of the training, so single records drown in it."
+
+
+def means_of(points: Sequence[Point]) -> dict[str, str]:
+    """Where the page explains each kind of defence: the id of the element that does."""
+    kinds = dict.fromkeys(point.defence for point in points)
+    return {defence: f"means-{place}" for place, defence in enumerate(kinds)}
 
 
 def rebuilt_by(standing: Standing | None) -> str:
@@ -162,6 +182,11 @@ def _chance(standing: Standing) -> str:
     if seen is None:
         return f"By guessing 1 in 10, {limit}"
     return f"{in_ten(seen.rate)}, by guessing 1 in 10, {limit}"
+
+
+def fewer(points: float) -> str:
+    """What a defence costs, of a hundred answers."""
+    return f"{abs(points):.1f} in 100 {'fewer' if points >= 0 else 'more'}"
 
 
 def limit_of(bound: float | None, count: int = 10) -> str:

@@ -16,7 +16,7 @@ from recondite.notions import figures
 from recondite.report.quantities import defence_name, notion_axes, promises, worst
 from recondite.report.rows import Row, StoredRun, number, section
 
-__all__ = ["Estimate", "Point", "Values", "estimate", "make_points"]
+__all__ = ["Estimate", "Point", "Values", "estimate", "make_points", "measured"]
 
 
 @dataclass(frozen=True)
@@ -111,6 +111,11 @@ def make_points(runs: Sequence[StoredRun]) -> list[Point]:
             _point(len(points) + offset, run.index, rows) for offset, (_, rows) in enumerate(ranked)
         ]
     return points
+
+
+def measured(rows: Iterable[Row]) -> Values:
+    """What the attacks of these rows got, each quantity by whoever got furthest in it."""
+    return _strongest(_by_attack(list(rows)).values())
 
 
 def estimate(values: Sequence[float], attack: str = "") -> Estimate | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from recondite._version import __version__
-from recondite.report.plain import explained, plain_name
+from recondite.report.plain import explained, means_of, plain_name
 from recondite.report.points import Point
 from recondite.report.quantities import defence_name
 from recondite.report.rows import Row, StoredRun, number, section
@@ -58,7 +58,7 @@ def per_defence(points: Sequence[Point], runs: Sequence[StoredRun]) -> list[Row]
     Settings of one defence that say the same share a line.
     """
     lines: dict[tuple[int, str, str, tuple[str, ...]], list[Point]] = {}
-    shared = {run.index: _shared(run) for run in runs}
+    shared, means = {run.index: _shared(run) for run in runs}, means_of(points)
     for point in points:
         row = point.rows[-1]
         trained = _settings(row)
@@ -71,6 +71,7 @@ def per_defence(points: Sequence[Point], runs: Sequence[StoredRun]) -> list[Row]
             "defence": defence_name(defence),
             "plain": plain_name(defence, same[0].label),
             "about": explained(same[0]),
+            "means": means[defence],
             "labels": ", ".join([*(point.label for point in same[:12]), *["…"][: len(same) > 12]]),
             "training": training or "as for all",
             "relation": same[0].neighbouring or "none: no bound compares data sets",

@@ -40,7 +40,7 @@ def figure(value: float | None, digits: int = 3) -> str:
         mantissa, exponent = f"{value:.{digits - 1}e}".split("e")
         return f"{mantissa} × 10{_superscript(int(exponent))}".replace("-", "−")
     decimals = max(0, digits - 1 - math.floor(math.log10(size)))
-    return f"{value:,.{decimals}f}".replace("-", "−").replace(",", "\u202f")
+    return f"{value:,.{decimals}f}".replace("-", "−")
 
 
 def at_most(value: float | None, digits: int = 3) -> str:
@@ -55,7 +55,7 @@ def at_least(value: float | None, digits: int = 3) -> str:
 
 def percent(value: float | None) -> str:
     """A share with one decimal."""
-    return "–" if value is None else f"{100 * value:.1f} %".replace("-", "−")
+    return "–" if value is None else f"{100 * value:.1f}%".replace("-", "−")
 
 
 def chance(value: float) -> str:
@@ -109,7 +109,7 @@ def span(low: float | None, high: float | None, *, share: bool = False) -> str:
 
 def several(count: int, one: str, many: str | None = None) -> str:
     """A count with its noun."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}".replace(",", "\u202f")
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
 def _superscript(exponent: int) -> str:

@@ -58,7 +58,11 @@ const showAnswer = () => {
     showEyebrow('No recommendation', 'No recommendation');
     $('verdict').textContent = 'Nothing tried here is proven within these budgets, at any accuracy.';
   }
-  $('sentence').textContent = about ? about.plain.sentence : 'Nothing tried here is proven within these limits.';
+  if (about) {
+    const at = about.plain.sentence.lastIndexOf(about.name);
+    const point = POINTS.find((one) => one.id === chosen.id);
+    $('sentence').replaceChildren(about.plain.sentence.slice(0, at), meant(about.name, DATA.series[point.series].means), about.plain.sentence.slice(at + about.name.length));
+  } else $('sentence').textContent = 'Nothing tried here is proven within these limits.';
   for (const name of Object.keys(NOTHING)) $(`fact-${name}`).textContent = (about ? about.plain : NOTHING)[name];
   $('promise').textContent = about ? about.promise : nothing;
   $('risks').replaceChildren(...(about ? about.risks : []).map((line) => element('li', line)));

@@ -1,6 +1,23 @@
 // The ladder: which rung a defence stands on follows the limit that the reader sets.
 const RUNGS = ['proven', 'resisted', 'untested', 'broken'];
 const ROWS = 8; // shown before somebody asks for all
+const NAMES = 3; // of a rung on the first screen
+
+/** The ladder in short, on the first screen: how many stand on each rung, and the first of them. */
+const showShort = (rows) => {
+  for (const line of document.querySelectorAll('#short li')) {
+    const here = rows.filter((row) => row.dataset.rung === line.dataset.rung);
+    const names = here.slice(0, NAMES);
+    line.querySelector('b').textContent = here.length;
+    line.querySelector('.names > .plain').replaceChildren(...names.map((row) => {
+      const name = row.querySelector('th .means');
+      return meant(name.textContent, name.getAttribute('aria-describedby'));
+    }));
+    line.querySelector('.names > .technical').textContent = names.map((row) => row.querySelector('th .technical').textContent).join(', ');
+    line.querySelector('.more-names').textContent = here.length > NAMES ? ` and ${here.length - NAMES} more` : '';
+  }
+  if ($('short')) settle($('short'));
+};
 
 const showLadder = (view, budget, chosen) => {
   document.querySelectorAll('.budget-now').forEach((part) => { part.textContent = String(Number((10 * budget).toPrecision(6))); });
@@ -16,6 +33,11 @@ const showLadder = (view, budget, chosen) => {
     });
     rows.sort((a, b) => RUNGS.indexOf(a.dataset.rung) - RUNGS.indexOf(b.dataset.rung) || Number(b.dataset.share) - Number(a.dataset.share));
     body.append(...rows);
+    // However few rows are shown, each rung has one.
+    rows.forEach((row, i) => row.classList.toggle('kept', i === 0 || row.dataset.rung !== rows[i - 1].dataset.rung));
+    const table = body.closest('table');
+    settle(table, itemsOf(table)[0]);
+    showShort(rows);
   });
 };
 

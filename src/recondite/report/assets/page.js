@@ -21,7 +21,7 @@ const figure = (value, digits = 3) => {
   const size = Math.abs(value);
   if (size >= 1e7 || size < 1e-3) return value.toExponential(digits - 1).replace('-', '−');
   const decimals = Math.max(0, digits - 1 - Math.floor(Math.log10(size)));
-  return value.toFixed(decimals).replace('-', '−').replace(/\B(?=(\d{3})+(?!\d))(?<!\.\d*)/g, '\u202f');
+  return value.toFixed(decimals).replace('-', '−').replace(/\B(?=(\d{3})+(?!\d))(?<!\.\d*)/g, ',');
 };
 
 /** An element with text; text is never read as HTML. */
@@ -31,6 +31,9 @@ const element = (tag, text = '', attributes = {}) => {
   for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
   return made;
 };
+
+/** The name of a defence, with its explanation on hover and focus. */
+const meant = (name, means) => element('button', name, { type: 'button', class: 'term means', 'aria-describedby': means });
 
 /** Text from gzip in base64. */
 const unpack = async (id) => {
