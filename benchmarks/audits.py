@@ -375,13 +375,18 @@ def _known(out: Path, options: dict[str, Any]) -> list[dict[str, Any]]:
     return list(body["rows"]) if body.get("options") == options else []
 
 
-def _write(out: Path, options: dict[str, Any], rows: list[dict[str, Any]], seconds: float) -> None:
-    body = {
-        "summary": summary(rows),
-        "options": options,
-        "seconds": round(seconds, 1),
-        "provenance": provenance() | {"command": "python -m benchmarks.audits"},
-    }
+def _runs_before(out: Path, rows: int) -> list[dict[str, Any]]:
+    """Where the rows of earlier runs come from."""
+    if not rows:
+        return []
+    body = json.loads(out.read_text(encoding="utf-8"))
+    return list(body.get("runs") or [body["provenance"] | {"rows": rows}])
+
+
+def _write(
+    out: Path, options: dict[str, Any], rows: list[dict[str, Any]], runs: list[dict[str, Any]]
+) -> None:
+    body = {"summary": summary(rows), "options": options, "runs": runs}
     # One row a line: a thousand of them are read, and compared, by line.
     lines = ",\n".join(json.dumps(row) for row in sorted(rows, key=lambda row: int(row["seed"])))
     text = json.dumps(body, indent=1)[:-2] + f',\n "rows": [\n{lines}\n]\n}}\n'
@@ -405,20 +410,28 @@ def main() -> int:
     options = {"cases": given.cases, "faults": given.faults, "releases": given.releases}
     options |= {"confidence": 0.999, "delta": DELTA}
     rows = _known(out, options)
+    runs, origin = _runs_before(out, len(rows)), provenance()
     done = {row["seed"] for row in rows}
     miss = 1e-3 / len(todo)
+
+    def write() -> None:
+        new = len(rows) - len(done)
+        this = {"command": "python -m benchmarks.audits", "rows": new}
+        seconds = round(time.perf_counter() - started, 1)
+        _write(out, options, rows, [*runs, origin | this | {"seconds": seconds}] if new else runs)
+
     with ProcessPoolExecutor(given.workers) as pool:
         waiting = [
             pool.submit(audit, case, given.releases, miss) for case in todo if case.seed not in done
         ]
         for count, future in enumerate(as_completed(waiting), 1):
             rows.append(future.result())
-            if count % 50 == 0:
-                _write(out, options, rows, time.perf_counter() - started)
+            if count % 10 == 0:
+                write()
                 print(
                     f"{len(rows)} of {len(todo)}: {time.perf_counter() - started:.0f} s", flush=True
                 )
-    _write(out, options, rows, time.perf_counter() - started)
+    write()
     found = summary(rows)
     print(json.dumps(found, indent=1))
     missed = sum(fault["cases"] - fault["detected"] for fault in found["faults"].values())

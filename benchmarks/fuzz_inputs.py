@@ -168,10 +168,15 @@ def _yaml(rng: Random, folder: Path) -> None:
 
     lines = _STUDY.splitlines()
     for _ in range(int(rng.integers(1, 4))):
-        place, change = int(rng.integers(len(lines))), rng.integers(6)
+        place, change = int(rng.integers(len(lines))), _pick(rng, (0, 1, 2, 3, 4, 5, 6, 6, 6, 6))
         if change == 0:
             key = lines[place].split(":")[0]
             lines[place] = f"{key}: {_pick(rng, _NUMBERS + _NAMES)}"
+        elif change == 6:  # another value alone: YAML still, and a study nearly
+            words = re.findall(r"[^\s:\[\]{},-][^:\[\]{},\n]*", lines[place])[1:]
+            if words:
+                with_it = str(_pick(rng, (*_NUMBERS, *_NAMES, *_STUDY.split())))
+                lines[place] = lines[place].replace(str(_pick(rng, words)), with_it, 1)
         elif change == 1:
             del lines[place]
         elif change == 2:
@@ -217,7 +222,7 @@ def _records(rng: Random, folder: Path) -> None:
 
     if rng.random() < 0.7:
         rows = [["age", "town", "class"]]
-        rows += [[str(n), _pick(rng, ("a", "b", "c")), str(n % 2)] for n in range(12)]
+        rows += [[str(n * n % 17), _pick(rng, ("a", "b", "c")), str(n % 2)] for n in range(12)]
         path = folder / "table.csv"
         path.write_bytes(_mutated_table(rng, rows))
         name = _pick(rng, ("class", "class", "town", "age", "none", ""))

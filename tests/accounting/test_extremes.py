@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import binom
 
 import recondite as rc
+from recondite.accounting import pld
 from recondite.leakage.rero import rero
 from recondite.mechanisms.blocks import block_sizes
 from recondite.numerics.bessel import bessel_ratio
@@ -73,6 +74,23 @@ def test_strong_losses_in_many_blocks(kappa, dim, blocks, most):
     mean = sum(2 * kappa * float(bessel_ratio(size / 2 - 1, kappa)) for size in sizes)
     often = int(binom.isf(2 / 60_000, run.steps, run.rate))
     assert 0.97 * often * mean < epsilon < most
+
+
+def test_an_epsilon_of_billions_is_computed_on_a_coarse_grid(monkeypatch):
+    # Four million cells took ten seconds; a million are enough for four digits.
+    cells = []
+
+    def counted(*given, **options):
+        cells.append(len((found := composed(*given, **options)).losses))
+        return found
+
+    composed = pld.compose_pairs
+    monkeypatch.setattr(pld, "compose_pairs", counted)
+    run = rc.Poisson(9 / 99, 22)
+    found = rc.epsilon(rc.Directional(1e9, 50), run, delta=0.01)
+    often = int(binom.isf(0.01, run.steps, run.rate))  # releases of it, a loss of 2κ each
+    assert 1.0 <= found / (2e9 * often) < 1.0001
+    assert 0 < max(cells) <= 1.01 * 2**20
 
 
 @pytest.mark.parametrize(

@@ -41,6 +41,7 @@ _LARGEST = 1 << 22  # cells of a transform
 _MOST_CELLS = 5e5  # of one law's grid
 _LARGEST_LOWER = 1 << 24  # of one for a lower bound, which must resolve the bulk of the law
 _LARGEST_CURVE = 1 << 20  # of a whole curve: noise so weak that more are asked for protects nothing
+_HUGE = 1e6  # ε of which as many are enough: seconds, for a fifth digit
 # Intervals between which grids are tried: that of a loss too small for floating point would be 0,
 # and the squares of losses beyond the other would overflow.
 _FINEST, _COARSEST = 1e-15, 1e100
@@ -207,10 +208,14 @@ def discretise(
 
 
 def _worst_epsilon(
-    pairs: list[tuple[DiscretePair, int]], delta: float, *, upper: bool = True
+    pairs: list[tuple[DiscretePair, int]],
+    delta: float,
+    *,
+    upper: bool = True,
+    largest: int = _LARGEST,
 ) -> float:
     """ε of the worse direction; a lower bound gets nothing for what rounding may have taken."""
-    worst, largest = 0.0, _LARGEST if upper else _LARGEST_LOWER
+    worst = 0.0
     for side in (pairs, [(pair.reverse(), count) for pair, count in pairs]):
         if any(not pair.p.any() for pair, _ in side):
             return math.inf if upper else 0.0  # no mass is finite on this grid
@@ -242,10 +247,14 @@ def _solve(
     bound, order = rdp_epsilon(composition, delta) if renyi is None else renyi
     epsilon, interval = bound, 0.0
     finest = _finest(composition, delta) if 0 < bound < math.inf else 0.0
+    largest = _LARGEST if bound < _HUGE else _LARGEST_CURVE
     while 0 < epsilon < math.inf:
         interval = max(_interval(composition, epsilon, order), finest)
         result, interval = _feasible(
-            lambda step: _worst_epsilon(discretise(composition, step, delta=delta), delta), interval
+            lambda step: _worst_epsilon(
+                discretise(composition, step, delta=delta), delta, largest=largest
+            ),
+            interval,
         )
         # An ε far below the guess deserves the finer grid that it would have been given.
         settled, epsilon = result > 0.4 * epsilon, result
@@ -296,7 +305,7 @@ def pld_bracket(composition: Composition, delta: float) -> tuple[float, float]:
         fine = _aligned(composition, interval / refinement)
         try:
             pairs = discretise(composition, fine, delta=delta, pessimistic=False)
-            found = _worst_epsilon(pairs, delta, upper=False)
+            found = _worst_epsilon(pairs, delta, upper=False, largest=_LARGEST_LOWER)
             lower = min(max(lower, found), upper)
         except GridTooFineError:
             break
