@@ -11,7 +11,7 @@ import synthetic
 from recondite.report.answer import Answers
 from recondite.report.evidence import FloorSeen, evidence, threat_of
 from recondite.report.intruders import _kind, intruders, victims
-from recondite.report.ladder import VIEWS, rung
+from recondite.report.ladder import VIEWS, measured_by, rung
 from recondite.report.price import price
 from recondite.report.recommend import (
     Requirements,
@@ -218,7 +218,7 @@ def test_a_game_won_more_often_than_its_bound_allows_contradicts_it():
 def test_the_answer_gives_up_accuracy_or_says_that_nothing_protects(modern):
     lines = modern.lines(SERVER)
     assert len(lines) == 3
-    assert "Nothing tried protects at 89.0 %; give up" in lines[0]
+    assert "Nothing tried protects at 89.0% (undefended − 5); give up" in lines[0]
     assert max(map(len, lines)) <= 80
     assert "Gaussian σ = 1" in lines[0]
     assert "no intruder" in lines[1].lower()
@@ -323,3 +323,43 @@ def test_chances_are_short_and_bounds_round_up():
     ]  # fmt: skip
     for value in np.random.default_rng(0).uniform(0, 1, 500):
         assert float(chance_at_most(value)[:-1]) >= 100 * value - 1e-12
+
+
+def test_a_row_that_stores_bounds_for_other_intruders_has_them_on_the_ladder():
+    rows = synthetic.plain(synthetic.modern_rows(seeds=2))
+    name = "Gaussian σ = 1"
+    for row in rows:
+        if row["label"] == name:
+            row["exposures"] = [
+                {"threat": threat, "participation": "known", "epsilon": epsilon + row["seed"],
+                 "rero": rero, "prior": 0.1, "delta": 1e-5, "releases": 1, "relation": "",
+                 "reason": ""}
+                for threat, epsilon, rero in (("update", 4.0, 0.4), ("training", 30.0, 0.8))
+            ]  # fmt: skip
+    answers = answers_of(rows)
+    update, told = by_label(answers, ("update", "secret"))[name], by_label(answers, TOLD)[name]
+    worst = max(row["seed"] for row in rows)
+    # The worst seed's; for one update it says nothing whether participation is secret.
+    assert (update.epsilon, update.rero) == (4.0 + worst, 0.4)
+    assert by_label(answers, ("update", "known"))[name].epsilon == update.epsilon
+    assert (told.epsilon, told.rero) == (30.0 + worst, min(0.8, told.rero))
+    assert by_label(answers, ("model", "known"))[name].epsilon == told.epsilon
+    met, line = answers.gate(("update", "secret"), Requirements.parse(["epsilon<=8"]))
+    assert met, line
+    assert not answers.gate(TOLD, Requirements.parse(["epsilon<=8"]))[0]
+    # Without them there is no ε, and the row says why.
+    bare = by_label(answers_of(synthetic.modern_rows(seeds=2)), ("update", "secret"))[name]
+    assert bare.epsilon is None
+    assert "before such" in bare.unproven
+
+
+def test_measures_of_a_view_are_of_attacks_that_saw_no_more(modern):
+    point = modern.points[by_label(modern, SERVER)["VMF κ = 2500"].point]
+    whole = {threat_of(row) for row in point.rows if row.get("reconstruction")}
+    seen = measured_by(point, SERVER)
+    assert whole
+    assert "gain" in seen
+    for view in VIEWS:
+        mine = measured_by(point, view)
+        if view[0] not in whole and view[0] != "training":
+            assert "gain" not in mine

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shutil
 import sys
+import textwrap
 from typing import TYPE_CHECKING
 
 from recondite.cli.output import figure, print_table
@@ -23,24 +24,32 @@ _WIDE = 140  # columns of a terminal that has room for all
 
 
 def show_answer(answers: Answers, view: View) -> None:
-    """Prints the answer, in three lines."""
+    """Prints the answer, in three lines where they fit."""
+    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 0
     for line in answers.lines(view):
-        print(line)
+        print(textwrap.fill(line, width, subsequent_indent="  ") if width else line)
     print()
 
 
 def show(answers: Answers, view: View, rows: list[Row], title: str) -> None:
-    """Prints the table: means over seeds, of the strongest attack at its strongest settings."""
+    """Prints the table: what is proven and was measured for one intruder, and for no other.
+
+    Means over seeds, of the strongest attack at its strongest settings.
+    """
     narrow = sys.stdout.isatty() and shutil.get_terminal_size().columns < _WIDE
-    lines = [_line(answers.points[one.point], one) for one in answers.standings[view]]
+    standings = answers.standings[view]
+    lines = [_line(answers.points[one.point], one) for one in standings]
     columns = _FEW if narrow else tuple(lines[0]) if lines else ("defence",)
+    threat, side = view
+    what = "one update that the record is in" if threat == "update" else "one training run"
     notes = [
-        "ε, capacity, information and ReRo are upper bounds for one training run, rounded up; of "
-        "10: picked out of ten by the strongest attack; gain: share of a blind guess's error it "
-        "removed; a dash is not measured",
-        f"rungs and ReRo are for threat {view[0]}, participation {view[1]}. Not private: "
-        "accuracies, and choosing among runs",
+        f"all for threat {threat}, participation {side}: bounds are of {what}, rounded up; of 10: "
+        f"picked out of ten by the strongest attack (a guess: 10%); gain: share of a blind guess's "
+        "error it removed; a dash is not measured, or not proven",
+        "Not private: accuracies, and choosing among runs",
     ]
+    unproven = dict.fromkeys(one.unproven for one in standings if one.epsilon is None)
+    notes += [f"no ε: {reason}" for reason in unproven if reason][:3]
     if answers.contradicted:
         notes.insert(0, "A CLAIM IS CONTRADICTED: an attack showed more than a bound allows")
     failed = [row for row in rows if row["status"] == "failed"]
@@ -56,22 +65,33 @@ def _failed(row: Row) -> str:
 
 
 def _line(point: Point, standing: Standing) -> dict[str, str]:
-    accuracy, gain = point.mean("accuracy"), point.mean("gain")
+    from recondite.report.ladder import measured_by
+    from recondite.report.words import chance, chance_at_most, percent
+
+    values = measured_by(point, standing.view)
+    accuracy, gain = point.mean("accuracy"), values.get("gain")
     picked = standing.identification
+    # Sums over a run say nothing of one update.
     bounds = {
         one.column: notion.format(point.notions.get(key))
         for key, (notion, one) in figures().items()
-        if one.column
+        if one.column and not (one.run and standing.view[0] == "update")
     }
-    measured = {"MSE": "mse", "SSIM": "ssim", "worst SSIM": "ssim_worst", "AUC": "auc"}
-    line = {
+    epsilon, _ = figures()["epsilon"]
+    rero = "–" if standing.rero is None else chance_at_most(standing.rero)
+    attacked = {
+        "of 10": "–" if picked is None else chance(picked.rate),
+        "gain": "–" if gain is None else f"{100 * gain.mean:.0f}%".replace("-", "−"),
+    }
+    measures = {"MSE": "mse", "SSIM": "ssim", "worst SSIM": "ssim_worst", "AUC": "auc"}
+    return {
         "defence": point.label,
         "rung": standing.rung(),
-        "accuracy": "–" if accuracy is None else f"{100 * accuracy:.1f} %",
-        **bounds,
-        "of 10": "–" if picked is None else f"{100 * picked.rate:.0f} %",
-        "gain": "–" if gain is None else f"{100 * gain:.0f} %".replace("-", "−"),
-        **{name: figure(point.mean(key), 3) for name, key in measured.items()},
-    }
-    rero, _ = figures()["rero_bound"]
-    return line | {"ReRo": rero.format(standing.rero)}
+        "accuracy": percent(accuracy),
+        "ε": epsilon.format(standing.epsilon),
+        **{name: value for name, value in bounds.items() if name not in ("ε", "ReRo")},
+        "ReRo": rero,
+        **attacked,
+        **{name: figure(values[key].mean if key in values else None, 3)
+           for name, key in measures.items()},
+    }  # fmt: skip

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -65,10 +66,14 @@ def print_table(
         table.add_column(name, justify=side, no_wrap=whole, overflow="fold")
     for row in rows:
         table.add_row(*[Text(cell) for cell in row])
-    console.print(Text(title, style="bold"))
-    console.print(table)
-    for note in notes:
-        console.print(Text(note, style="dim"))
+    with console.capture() as held:
+        console.print(Text(title, style="bold"))
+        console.print(table)
+        for note in notes:
+            for line in textwrap.wrap(note, console.width):
+                console.print(Text(line, style="dim"))
+    # Cells are padded to their column: no line needs to end in spaces.
+    print("\n".join(line.rstrip() for line in held.get().splitlines()))
 
 
 @contextmanager

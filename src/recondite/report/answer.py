@@ -116,7 +116,7 @@ class Answers:
         if not meets:
             lost = 100 * (self.default_accuracy - (mine or 0.0))
             first = (
-                f"Nothing protects at {percent(self.default_accuracy)} (undefended − "
+                f"Nothing tried protects at {percent(self.default_accuracy)} (undefended − "
                 f"{100 * SLACK:g}); give up {lost:.1f} points: {point.label}, {percent(mine)}."
             )
         bound = "" if stand.rero is None else (

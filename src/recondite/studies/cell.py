@@ -18,6 +18,7 @@ from recondite.attacks.outcome import Outcome
 from recondite.attacks.transcript import LARGEST, Recorder, memory
 from recondite.attacks.victim import RecordSets, Victim
 from recondite.configuration import TrainingConfig
+from recondite.notions.exposures import exposures
 from recondite.studies import attackers, rows
 from recondite.studies.compression import NOTE, Compression, places_of
 from recondite.studies.defences import plan
@@ -45,6 +46,11 @@ class Trained:
     task: CellTask
     victim: Victim
     record: Row
+
+    @property
+    def exposures(self) -> list[Row]:
+        """Bounds for one update, and where it is known who took part when."""
+        return exposures(self.record["privacy"])
 
 
 def run_cell(task: CellTask, emit: Emit) -> None:
@@ -107,6 +113,7 @@ def _known(trained: Trained) -> Row:
         "utility": {key: _finite(results[key]) for key in kept},
         "privacy": record["privacy"],
         "notions": rows.notions(trained.task["defence"]["name"], record["privacy"]),
+        "exposures": trained.exposures,
         "seconds": record["cell_seconds"],
         "machine": record["machine"],
         "simulation": record["simulation"],

@@ -98,12 +98,29 @@ def attack_file(
     _validate.device(device)
     held = _images("public", public, "train", prepare, data_dir)
     true = _images("originals", originals, "test", prepare, data_dir)
+    shape_given = shape is not None
     if shape is None:
         if held is None:
             raise ValueError("shape is needed with gradients: channels,height,width")
         shape = as_images(held.records).shape
     kinds_of = _classes(held, classes)
-    network = resolve(model, shape, classes, norm=norm, seed=seed, weights=weights)
+    for what, records in (("public", held), ("originals", true)):
+        if records is not None and as_images(records.records).shape != shape:
+            theirs, ours = (_sides(one) for one in (as_images(records.records).shape, shape))
+            raise ValueError(
+                f"{what} must hold records of {ours}, as the others do, got {theirs}: bring them "
+                "to that size with prepare (crop16, resize32, …), or give others"
+            )
+    try:
+        network = resolve(model, shape, classes, norm=norm, seed=seed, weights=weights)
+    except ValueError as error:
+        if shape_given or weights is None or held is None:
+            raise
+        raise ValueError(
+            f"public holds records of {_sides(shape)}, for which {model} takes other weights than "
+            f"these ({error}): give public records of the shape that the victims have, or prepare "
+            "them (crop16, resize32, …)"
+        ) from None
     network = network.to(device).eval()
     each = [load_gradients(network, path) for path in gradients]
     counts = {len(next(iter(one.values()))) for one in each}
@@ -153,6 +170,10 @@ def attack_file(
         record["label"] = label
     labelled = true is not None and true.labelled
     return _reported(record, leak, found, labelled)
+
+
+def _sides(shape: Sequence[int]) -> str:
+    return "×".join(map(str, shape))
 
 
 def _reported(record: Row, leak: Leak, found: Reconstruction, labelled: bool) -> Attacked:

@@ -50,6 +50,7 @@ def row(task: CellTask, key: str, attack: AttackConfig, **parts: Any) -> Row:
         "utility": None,
         "privacy": None,
         "notions": None,
+        "exposures": [],
         "reconstruction": None,
         "threat": None,
         "membership": None,

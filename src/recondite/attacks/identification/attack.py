@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 __all__ = ["Identify"]
 
 Array = npt.NDArray[np.float64]
+_TOGETHER = 100  # games of one update that share a pass over the candidates
 _KNOWS = (
     "identification is by one who knows all other records, the batches they were in, and every "
     "weight"
@@ -156,9 +157,14 @@ class Identify(Attack):
         )
         batch = made.rows(*seen_by_training(victim, records.subset(torch.as_tensor(others))))
         own = made.rows(*targets)
-        for place, (target, row) in enumerate(zip(chosen, own, strict=True)):
-            game.watch(made.turn(torch.cat([batch, row[None]]), [*others.tolist(), target]))
-            victim.progress(self.name, (place + 1) / len(chosen))
+        pairs = list(zip(chosen, own, strict=True))
+        for start in range(0, len(pairs), _TOGETHER):
+            turns = [
+                made.turn(torch.cat([batch, row[None]]), [*others.tolist(), target])
+                for target, row in pairs[start : start + _TOGETHER]
+            ]
+            game.watch_all(turns)
+            victim.progress(self.name, min(1.0, (start + _TOGETHER) / len(pairs)))
         notes = [
             _KNOWS,
             f"one release of a batch of {len(others) + 1} that the record is in, drawn anew for "

@@ -44,6 +44,7 @@ from recondite.mechanisms import Mechanism, Neighbouring, Units
 __all__ = ["IdentificationGame", "Turn", "hidden_by", "overlap", "refuse_overlap"]
 
 Array = npt.NDArray[np.float64]
+_CELLS = 1 << 26  # numbers of releases and sums that are looked at together
 _Seen = tuple[Array, npt.NDArray[np.int64], Array]  # the shared row, who took part, their own rows
 
 
@@ -153,12 +154,52 @@ class IdentificationGame:
                 own.copy_(theirs)
         self._see(turn)
 
+    def watch_all(self, turns: Sequence[Turn]) -> None:
+        """Takes releases at the same weights into account: one pass over all candidates."""
+        with torch.no_grad():
+            for own, theirs in zip(
+                self._model.parameters(), self._watched.parameters(), strict=True
+            ):
+                own.copy_(theirs)
+        step = max(1, _CELLS // (2 * self._collector.dim))
+        for start in range(0, len(turns), step):
+            some = turns[start : start + step]
+            here = [self._here(turn) for turn in some]
+            everybody = np.unique(np.concatenate(here))
+            laws = [self._law(turn) for turn in some]
+            vectors = torch.cat([vectors for _, vectors in laws])
+            sizes = laws[0][0].likelihood_blocks()
+            assert sizes is not None
+            products = self._products(vectors, torch.as_tensor(everybody), sizes)
+            for place, (mine, law) in enumerate(zip(here, laws, strict=True)):
+                of = torch.as_tensor(np.searchsorted(everybody, mine))
+                part = [
+                    Products(
+                        block.inner[:, 2 * place : 2 * place + 2],
+                        block.squared,
+                        block.cross[of.to(block.cross.device)],
+                    )
+                    for block in products
+                ]
+                self._take(mine, self._ratio(*law, mine, part))
+
+    def _here(self, turn: Turn) -> npt.NDArray[np.int64]:
+        """Which targets took part."""
+        here = np.isin(self.targets, np.asarray(turn.records))
+        return np.flatnonzero(here).astype(np.int64)
+
     def _see(self, turn: Turn) -> None:
-        here = np.flatnonzero(np.isin(self.targets, np.asarray(turn.records))).astype(np.int64)
-        self.taken_part[here] += 1
+        here = self._here(turn)
         if self._hidden is None and not len(here):
             return  # nobody's score changes
-        shared, own = self._log_ratio(turn, here)
+        self._take(here, self._log_ratio(turn, here))
+
+    def _take(self, here: npt.NDArray[np.int64], found: tuple[Array, Array]) -> None:
+        """Takes ℓ_t of one release into account."""
+        self.taken_part[here] += 1
+        if self._hidden is None and not len(here):
+            return
+        shared, own = found
         self._known[here] += own
         if self._hidden is None:
             return
@@ -212,15 +253,30 @@ class IdentificationGame:
 
     def _log_ratio(self, turn: Turn, here: npt.NDArray[np.int64]) -> tuple[Array, Array]:
         """ℓ_t: of everybody where no target took part; and of the games of those who did."""
+        mechanism, vectors = self._law(turn)
+        sizes = mechanism.likelihood_blocks()
+        assert sizes is not None
+        products = self._products(vectors, torch.as_tensor(here), sizes)
+        return self._ratio(mechanism, vectors, here, products)
+
+    def _law(self, turn: Turn) -> tuple[Mechanism, Tensor]:
+        """The density to use, and the release and the others' sum as it takes them."""
         mechanism, release = self._mechanism, turn.release.detach()
         if self.estimated:
             found = mechanism.stand_in(len(turn.records))
             assert found is not None
             mechanism, release = found[0], release * found[1]
+        return mechanism, torch.stack([release, turn.total.detach()])
+
+    def _ratio(
+        self,
+        mechanism: Mechanism,
+        vectors: Tensor,
+        here: npt.NDArray[np.int64],
+        products: Sequence[Products],
+    ) -> tuple[Array, Array]:
         sizes = mechanism.likelihood_blocks()
         assert sizes is not None
-        vectors = torch.stack([release, turn.total.detach()])
-        products = self._products(vectors, torch.as_tensor(here), sizes)
         wide = vectors.double()
         r, s = (torch.split(part, list(sizes)) for part in wide)
         own, total = (torch.stack([a @ b for a, b in zip(x, y, strict=True)]).cpu()
