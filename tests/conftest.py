@@ -44,12 +44,16 @@ def transformer(tokenizer, tmp_path_factory):
     some = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
     size = {"vocab_size": SIZE, "intermediate_size": 64, "max_position_embeddings": 32}
     gpt2 = {"vocab_size": SIZE, "n_embd": 32, "n_layer": 2, "n_head": 2, "n_positions": 32}
+
+    def llama(shape):
+        config = tf.LlamaConfig(**size, **shape, **ends, **wide, num_key_value_heads=1)
+        return tf.LlamaForSequenceClassification(config)
+
     makers = {
         "bert": lambda: tf.BertForSequenceClassification(tf.BertConfig(**size, **some, **wide)),
         "gpt2": lambda: tf.GPT2ForSequenceClassification(tf.GPT2Config(**gpt2, **ends, **wide)),
-        "llama": lambda: tf.LlamaForSequenceClassification(
-            tf.LlamaConfig(**size, **some, **ends, **wide, num_key_value_heads=1)
-        ),
+        "llama": lambda: llama(some),
+        "llama-deep": lambda: llama({**some, "num_hidden_layers": 3}),
     }
     found = {}
 

@@ -6,8 +6,9 @@ import pytest
 import torch
 
 from recondite.attacks.registry import build
+from recondite.attacks.text.search import UNKNOWN
 from recondite.attacks.text.sites import Sites
-from recondite.attacks.text.span_check import SpanCheck
+from recondite.attacks.text.span_check import SpanCheck, completed
 from recondite.attacks.text.spans import Seen, span_of
 from recondite.gradients.leaked import leaked_gradients
 from recondite.models import resolve
@@ -87,12 +88,44 @@ def test_adapters_alone_give_short_texts_away(transformer, reviews):
     assert row["reconstruction"]["tokens_mean"] == 1.0
 
 
+@pytest.mark.parametrize("rank", [8, 16])
+def test_a_first_token_without_a_query_gradient_is_found_by_its_value(transformer, reviews, rank):
+    # A decoder's first token attends to itself alone: of q_proj's and v_proj's adapters only the
+    # latter saw it.
+    training = {"adapter": f"lora:{rank}", "truncate": 6}
+    row = attacked(transformer("llama-deep"), reviews, training=training)
+    assert row["reconstruction"]["tokens_mean"] == 1.0
+    assert row["reconstruction"]["texts_verified"] == 1.0
+
+
+def test_where_no_span_tells_the_order_the_tokens_come_out_each_once(transformer, reviews):
+    # Two blocks: the second sees what the head looks at, the last token, and nothing else.
+    training = {"adapter": "lora:16", "truncate": 6}
+    found = attacked(transformer("llama"), reviews, training=training)["reconstruction"]
+    assert found["rouge1_mean"] > 0.8  # a token that occurs twice leaves one trace
+    assert found["texts_verified"] == 0.0
+
+
+def test_an_input_of_zero_lies_in_no_span():
+    span = span_of([Seen(torch.eye(8)[:3].repeat(2, 1))])
+    assert float(span.distance(torch.zeros(8))) == 1.0
+
+
+def test_holes_are_filled_by_the_blind_guess():
+    blind = torch.tensor([[5.0, 6.0, 7.0, -1.0], [8.0, 9.0, -1.0, -1.0]])
+    found = completed([torch.tensor([UNKNOWN, 4, UNKNOWN, UNKNOWN])], blind)
+    assert found.tolist() == [[5.0, 4.0, 7.0, -1.0], [8.0, 9.0, -1.0, -1.0]]
+    assert completed([torch.tensor([2, 4, -1, -1])], blind)[0].tolist() == [2.0, 4.0, -1.0, -1.0]
+
+
 def test_behind_noise_the_answer_is_the_blind_guess(transformer, reviews):
     for defence in ({"name": "gaussian", "noise_multiplier": 1.0}, {"name": "vmf", "kappa": 100.0}):
         row = attacked(transformer("gpt2"), reviews, defence=defence)
         found = row["reconstruction"]
         assert found["texts_verified"] == 0.0
-        assert found["tokens_mean"] == found["blind"]["tokens_mean"]
+        for key in ("tokens", "rouge1", "rouge2", "rougeL", "passage"):
+            assert found[f"{key}_mean"] == pytest.approx(found["blind"][f"{key}_mean"])
+            assert found["gain"][key]["value"] == pytest.approx(0.0, abs=1e-6)
         assert any("the answer is the blind guess" in note for note in row["notes"])
 
 

@@ -9,6 +9,7 @@ starts, and one whose inputs all lie in the span is right.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -18,14 +19,26 @@ from torch import Tensor
 from recondite.attacks.text.sites import LayerSite, Sites
 from recondite.attacks.text.spans import Span
 
-__all__ = ["TextSearch"]
+__all__ = ["UNKNOWN", "TextSearch"]
 
+UNKNOWN = -2  # no token of a place is told; -1 is the end of a text
+_QUARTER = 0.6745  # standard deviations from a normal law's middle to its first quarter
 _AT_ONCE = 4_096  # tokens that go through the model at once
 _SWEEPS = 8
 _STARTS = 4  # at once
 _DETOUR = (
     0.1  # of the usual distance, that a token of a text that is found already must make up for
 )
+
+
+def _outstanding(near: Tensor) -> float:
+    """Below which of many distances one is no accident, were they normal, with some room.
+
+    The middle and the first quarter give their law: few tokens of a vocabulary are in a text. An
+    estimate, no test at a level: distances of tokens are only about normal.
+    """
+    middle, low = (float(near[int(share * (len(near) - 1))]) for share in (0.5, 0.25))
+    return middle - (middle - low) / _QUARTER * (math.sqrt(2 * math.log(len(near) + 1)) + 1)
 
 
 @dataclass(eq=False)
@@ -62,34 +75,55 @@ class TextSearch:
           rounds: Of starts, at most.
         """
         places = self._candidates(allowed, length)
-        if not places:
+        if not any(map(len, places)):
             return []
         if self.first.noisy or self.deep is None:
-            # The nearest tokens of each place: what is left where nothing lies in a span.
-            least = min(batch, *map(len, places))
-            return [torch.stack([one[rank] for one in places]) for rank in range(least)]
+            return self._by_place(places, batch)
         if self.sites.causal:
             return self._decoded(places, batch)
         return self._encoded(places, batch, rounds)
 
+    def _by_place(self, places: list[Tensor], batch: int) -> list[Tensor]:
+        """The nearest tokens of each place: what is left where no deeper span tells more.
+
+        A place where none lies near enough has UNKNOWN. Where inputs do not depend on the place
+        (rotary embeddings), the tokens are known and their order is not: each stands once.
+        """
+        blank = places[0].new_full((), UNKNOWN)
+        if len(places) > 1 and all(torch.equal(places[0], one) for one in places[1:]):
+            spread = [*places[0], *[blank] * (batch * len(places))]
+            rows = [spread[at * len(places) : (at + 1) * len(places)] for at in range(batch)]
+        else:
+            rows = [[one[at] if at < len(one) else blank for one in places] for at in range(batch)]
+        found = [torch.stack(row) for row in rows]
+        return [row for row in found if bool((row != UNKNOWN).any())]
+
     def _candidates(self, allowed: Tensor, length: int) -> list[Tensor]:
-        """Tokens for each place whose first input lies in the span, the nearest first."""
+        """Tokens for each place whose first input lies in the span, the nearest first.
+
+        Behind noise: those that stand out, by more than the nearest of as many that have nothing
+        to do with the text would. A place may then have none.
+        """
         site, out = self.sites.sites[0], []
         known: tuple[Tensor, Tensor] | None = None
+        # What stands out does so among all tokens, not among those that may occur.
+        looked = torch.arange(self.sites.vocabulary) if self.first.noisy else allowed
+        looked = looked.to(allowed.device)
         for place in range(length):
             at = torch.full((1,), place, device=allowed.device)
             probe = self.sites.inputs(site, allowed[:1, None], at)
             if known is None or not torch.equal(known[0], probe):
                 parts = [
                     self.first.distance(self.sites.inputs(site, part[:, None], at)[:, 0])
-                    for part in torch.split(allowed, _AT_ONCE)
+                    for part in torch.split(looked, _AT_ONCE)
                 ]
                 known = probe, torch.cat(parts)
             near, order = known[1].sort()
-            kept = order if self.first.noisy else order[near <= self.threshold]
-            if not len(kept):
+            edge = _outstanding(near) if self.first.noisy else self.threshold
+            kept = looked[order[near <= edge]]
+            if not len(kept) and not self.first.noisy:
                 break
-            out.append(allowed[kept])
+            out.append(kept[torch.isin(kept, allowed)] if self.first.noisy else kept)
             self.told(0.2 * place / length)
         return out
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -13,17 +13,17 @@ from torch import Tensor, nn
 from recondite import _validate
 from recondite.attacks.base import Attack, AttackRequest, Available, DefenceFacts, Threat
 from recondite.attacks.knowledge import Knowledge
-from recondite.attacks.text.search import TextSearch
+from recondite.attacks.text.search import UNKNOWN, TextSearch
 from recondite.attacks.text.sites import LayerSite, Sites
 from recondite.attacks.text.spans import Span, span_of
 from recondite.gradients.leaked import leaked_gradients
 
 if TYPE_CHECKING:
-    from recondite.attacks.outcome import Outcome
+    from recondite.attacks.outcome import Outcome, RecordScores
     from recondite.attacks.victim import Victim
     from recondite.records import Records
 
-__all__ = ["SpanCheck"]
+__all__ = ["SpanCheck", "completed"]
 
 _APART = 15_485_863  # the attacker's own noise is not the victim's
 _NOTHING = "nothing of a text stands out of the gradients: the answer is the blind guess"
@@ -96,8 +96,11 @@ class SpanCheck(Attack):
         model = victim.target()
         leaked = victim.leak(model, features, labels)
         noise = self._noise(victim, model, public or test, asked.batch_size)
-        typical = (public or test).typical()
-        rebuilt, found, answered = [], 0, 0
+        guess = None if public is None else true.blind(public)
+        fallback = (
+            test.typical().expand(count, -1) if guess is None else guess.guesses[true.exposure]
+        )
+        rebuilt, found, silent = [], 0, set[int]()
         for place in range(asked.images):
             mine = {name: value[place] for name, value in leaked.items()}
             texts, sure = self.rebuilt(
@@ -109,12 +112,14 @@ class SpanCheck(Attack):
                 seed=victim.seed + place,
                 told=partial(self._told, victim, place),
             )
-            rebuilt.append(torch.stack([*texts, *[typical] * (asked.batch_size - len(texts))]))
-            found, answered = found + sure, answered + len(texts)
-        whole = torch.stack(rebuilt)
-        guess = None if public is None else true.blind(public)
+            blind = fallback[place * asked.batch_size :][: asked.batch_size].to(features)
+            rebuilt.append(completed(texts, blind))
+            found += sure
+            silent |= set() if texts else {place}
         guesses = None if guess is None else guess.guesses[true.exposure]
-        scores, gallery = scored_records(true, whole, features, guesses)
+        scores, gallery = scored_records(true, torch.stack(rebuilt), features, guesses)
+        if guess is not None:
+            scores = _handed_in(scores, guess.scores.values, silent, asked.batch_size)
         note = f"{found} of {count} texts lie in the spans: right unless rounding misleads"
         return Outcome(
             rebuilt=Rebuilt(
@@ -126,7 +131,7 @@ class SpanCheck(Attack):
                 blind=None if guess is None else compared(scores, guess, asked.batch_size),
             ),
             gallery=gallery if victim.shown else None,
-            notes=(note if answered else _NOTHING,),
+            notes=(note if len(silent) < asked.images else _NOTHING,),
         )
 
     def _told(self, victim: Victim, place: int, done: float) -> None:
@@ -144,6 +149,9 @@ class SpanCheck(Attack):
         told: Any = lambda _: None,
     ) -> tuple[list[Tensor], int]:
         """The texts behind one gradient, at most ``batch_size``, and how many of them are sure.
+
+        Behind noise a text may have holes, :data:`~recondite.attacks.text.search.UNKNOWN` where no
+        token stands out: :func:`completed` fills them.
 
         Args:
           model: As :mod:`recondite.models.pretrained` makes it, at the step's weights.
@@ -172,7 +180,10 @@ class SpanCheck(Attack):
         length = records.shape[0]
         texts = search.texts(allowed, batch_size, length, self.rounds) if len(allowed) else []
         out = []
+        special = {UNKNOWN, *getattr(tokenizer, "all_special_ids", ())}
         for text in texts:
+            if special.issuperset(text.tolist()):
+                continue  # what every text has
             row = torch.full((length,), -1.0, device=records.features.device)
             row[: len(text)] = text.to(row)
             out.append(row)
@@ -208,6 +219,40 @@ class SpanCheck(Attack):
         inner = sum(float((released[k] * clean[k]).sum()) for k in clean)
         size = sum(float(value.square().sum()) for value in clean.values())
         return {k: released[k] - (inner / size) * clean[k] for k in clean}
+
+
+def completed(texts: Sequence[Tensor], blind: Tensor) -> Tensor:
+    """The texts of a batch: blind guesses where there is none, and their tokens in its holes.
+
+    Args:
+      texts: At most as many as the batch has.
+      blind: (batch, length).
+    """
+    rows = []
+    for at, guess in enumerate(blind):
+        row = guess
+        if at < len(texts):
+            row = torch.where(texts[at].to(guess) == UNKNOWN, guess, texts[at].to(guess))
+        rows.append(row)
+    return torch.stack(rows)
+
+
+def _handed_in(
+    scores: RecordScores, blind: Mapping[str, Any], silent: set[int], batch_size: int
+) -> RecordScores:
+    """Scores where the blind guess stands for what was not found: by each metric its own guess."""
+    values = {
+        key: tuple(
+            float(f"{blind[key][at]:.6g}") if at // batch_size in silent else value
+            for at, value in enumerate(each)
+        )
+        for key, each in scores.values.items()
+    }
+    if batch_size > 1 and len(silent) * batch_size < len(next(iter(values.values()))):
+        return replace(scores, values=values)  # by position, some were rebuilt
+    means = {key: sum(each) / len(each) for key, each in values.items()}
+    placed = means if silent else scores.placed
+    return replace(scores, values=values, placed=placed)
 
 
 def _allowed(

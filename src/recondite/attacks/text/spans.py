@@ -58,7 +58,9 @@ class Span:
         for through, basis in self.parts:
             mapped = wide if through is None else wide @ through.mT
             rest = mapped - (mapped @ basis.mT) @ basis
-            total += (rest.norm(dim=-1) / mapped.norm(dim=-1).clamp(min=1e-30)).square()
+            size = mapped.norm(dim=-1)
+            # An input of 0, such as the padding's embedding, leaves no trace that could be found.
+            total += torch.where(size > 0, (rest.norm(dim=-1) / size.clamp(min=1e-30)).square(), 1)
         return (total / len(self.parts)).sqrt()
 
 
@@ -67,6 +69,9 @@ def span_of(seen: Sequence[Seen]) -> Span | None:
 
     Without noise the rank is where the singular values fall to what rounding leaves. With noise,
     only those above the noise's own largest count: the strongest directions of the batch.
+
+    Layers that share an input need not see the same of it: a decoder's first token attends to
+    itself alone, and its query has no gradient. Without noise only those that saw most count.
 
     Args:
       seen: Of one layer's inputs.
@@ -92,6 +97,10 @@ def span_of(seen: Sequence[Seen]) -> Span | None:
         ranks.append((rank, 1 - rank / rows.shape[1]))
     if not parts:
         return None
+    if not noisy:
+        most = max(rank for rank, _ in ranks)
+        kept = [place for place, (rank, _) in enumerate(ranks) if rank == most]
+        parts, ranks = [parts[at] for at in kept], [ranks[at] for at in kept]
     return Span(tuple(parts), ranks[0][0], noisy, ranks[0][1])
 
 
