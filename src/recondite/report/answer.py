@@ -117,7 +117,7 @@ class Answers:
             lost = 100 * (self.default_accuracy - (mine or 0.0))
             first = (
                 f"Nothing tried protects at {percent(self.default_accuracy)} (undefended − "
-                f"{100 * SLACK:g}); give up {lost:.1f} points: {point.label}, {percent(mine)}."
+                f"{100 * SLACK:g}): give up {lost:.1f}, {point.label}."
             )
         bound = "" if stand.rero is None else (
             f"No intruder picks you out of 10 in over {chance_at_most(stand.rero)} of cases; "
@@ -257,7 +257,7 @@ def _seen(stand: Standing) -> str:
     if picked is not None:
         ends = f"{chance(picked.low)[:-1]}–{chance(picked.high)[:-1]}"
         level, blind = f"{100 * picked.confidence:g}%", chance(picked.blind)
-        return f"{picked.attack} reached {chance(picked.rate)} ({level}: {ends}; blind {blind})."
+        return f"{picked.attack} {chance(picked.rate)} ({level}: {ends}; blind {blind})."
     if best.beats is None:
         return "Whether attacks beat a guess was not measured."
     return f"{best.attack} beat a guess." if best.beats else "No attack here beat a guess."
