@@ -1,10 +1,12 @@
 // One-line explanations: the style sheet shows them on hover and focus, Escape puts them away.
 const tip = $('tip');
+let told = null; // the name whose explanation is shown
 
 /** What a name means is said once, in "How it was made"; here it comes to the name. */
 const showTip = (name) => {
   const said = $(name.getAttribute('aria-describedby'));
   if (!said) return;
+  told = name;
   tip.textContent = said.textContent;
   tip.hidden = false;
   const spot = name.getBoundingClientRect();
@@ -32,4 +34,5 @@ for (const event of ['pointerover', 'focusin']) {
   });
 }
 document.addEventListener('focusout', () => { tip.hidden = true; });
-window.addEventListener('scroll', () => { tip.hidden = true; }, { passive: true, capture: true });
+// Focus scrolls: the explanation goes with its name.
+window.addEventListener('scroll', () => { if (!tip.hidden) showTip(told); }, { passive: true, capture: true });
