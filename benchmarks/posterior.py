@@ -59,7 +59,7 @@ def attackers(defence: str, quick: bool) -> Iterator[tuple[str, str, dict[str, A
     """Label, attack, options, and whether labels are told."""
     steps = 50 if quick else 1_000
     if defence in _CHANNELS:
-        yield "looking", "looking", {}, True
+        yield "looking", "released-record", {}, True  # the label is that of the stored rows
         yield "channel-posterior, label told", "channel-posterior", {}, True
         yield "channel-posterior, label unknown", "channel-posterior", {}, False
         return
@@ -218,24 +218,30 @@ def main() -> None:
             for releases in (1, 20) if defence not in _CHANNELS else (1,):
                 words = "picked" if releases == 1 else f"picked, {releases} releases"
                 games.setdefault(words, []).append(picked(victim, releases))
-        body["defences"][defence] = {label: summary(runs) for label, runs in found.items()}
-        body.setdefault("picked", {})[defence] = {
-            words: {n: summarised_over([run[n] for run in runs]) for n in ("10", "100", "1000")}
-            for words, runs in games.items()
-        }
+            body["defences"][defence] = {label: summary(runs) for label, runs in found.items()}
+            body.setdefault("picked", {})[defence] = {
+                words: {n: summarised_over([run[n] for run in runs]) for n in ("10", "100", "1000")}
+                for words, runs in games.items()
+            }
+            _write(body, given)
         for label, one in body["defences"][defence].items():
             scores = (
                 f"SSIM {one['ssim_mean']:.3f} (blind {one['blind_ssim_mean']:.3f})  "
                 f"MSE {one['mse_mean']:.4f} (blind {one['blind_mse_mean']:.4f})"
             )
             print(f"{defence:17} {label:45} {scores}  {one['processor_seconds']:.1f} s", flush=True)
-        if given.out:
-            body |= {"options": {k: v for k, v in vars(given).items() if k != "data_dir"}}
-            typed = [DIR if word == given.data_dir else word for word in sys.argv[1:]]
-            command = " ".join(["python -m benchmarks.posterior", *typed])
-            body["provenance"] = {**provenance(), "command": command}
-            Path(given.out).parent.mkdir(parents=True, exist_ok=True)
-            Path(given.out).write_text(json.dumps(body, indent=1) + "\n")
+
+
+def _write(body: dict[str, Any], given: argparse.Namespace) -> None:
+    """After every seed: what was stopped keeps what it has."""
+    if not given.out:
+        return
+    body |= {"options": {k: v for k, v in vars(given).items() if k != "data_dir"}}
+    typed = [DIR if word == given.data_dir else word for word in sys.argv[1:]]
+    command = " ".join(["python -m benchmarks.posterior", *typed])
+    body["provenance"] = {**provenance(), "command": command}
+    Path(given.out).parent.mkdir(parents=True, exist_ok=True)
+    Path(given.out).write_text(json.dumps(body, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -45,7 +45,8 @@ def show(answers: Answers, view: View, rows: list[Row], title: str) -> None:
     notes = [
         f"all for threat {threat}, participation {side}: bounds are of {what}, rounded up; of 10: "
         f"picked out of ten by the strongest attack (a guess: 10%); gain: share of a blind guess's "
-        "error it removed; a dash is not measured, or not proven",
+        "error it removed; seconds: of these attacks, with replays; a dash is not measured, or not "
+        "proven",
         "Not private: accuracies, and choosing among runs",
     ]
     unproven = dict.fromkeys(one.unproven for one in standings if one.epsilon is None)
@@ -65,7 +66,7 @@ def _failed(row: Row) -> str:
 
 
 def _line(point: Point, standing: Standing) -> dict[str, str]:
-    from recondite.report.ladder import measured_by
+    from recondite.report.ladder import measured_by, spent
     from recondite.report.words import chance, chance_at_most, percent
 
     values = measured_by(point, standing.view)
@@ -94,4 +95,5 @@ def _line(point: Point, standing: Standing) -> dict[str, str]:
         **attacked,
         **{name: figure(values[key].mean if key in values else None, 3)
            for name, key in measures.items()},
+        "seconds": figure(spent(point, standing.view), 3),
     }  # fmt: skip

@@ -43,6 +43,7 @@ __all__ = [
     "View",
     "measured_by",
     "rung",
+    "spent",
     "standings",
 ]
 
@@ -136,6 +137,16 @@ def standings(points: Sequence[Point], contradicted: Collection[int]) -> dict[Vi
 def measured_by(point: Point, view: View) -> Values:
     """What attacks measured that see no more than this intruder does."""
     return measured(row for row in point.rows if _sees(view, threat_of(row), participation_of(row)))
+
+
+def spent(point: Point, view: View) -> float | None:
+    """Seconds that those attacks took, one after another, a mean over seeds; None without any."""
+    seconds: dict[object, float] = {}
+    for row in point.rows:
+        took = number(section(row, "seconds").get("attack"))
+        if took is not None and _sees(view, threat_of(row), participation_of(row)):
+            seconds[row.get("seed")] = seconds.get(row.get("seed"), 0.0) + took
+    return sum(seconds.values()) / len(seconds) if seconds else None
 
 
 def _sees(view: View, threat: str, participation: str) -> bool:

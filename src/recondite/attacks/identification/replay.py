@@ -24,12 +24,12 @@ from recondite.records import Records
 if TYPE_CHECKING:
     from recondite.attacks.victim import Victim
 
-__all__ = ["Played", "replayed", "seen_by_training", "targets_of"]
+__all__ = ["TOGETHER", "Played", "replayed", "seen_by_training", "targets_of"]
 
 Array = npt.NDArray[np.float64]
 # Targets cost little beside the candidates. Played for in such numbers, attacks that ask for fewer
 # or more share a replay, and none's row depends on which other one ran.
-_TOGETHER = 200
+TOGETHER = 200
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +120,7 @@ def replayed(victim: Victim, pool: Records, count: int, name: str) -> Played:
             "takes too much memory: take fewer steps or a smaller model, or threat update"
         )
     order = targets_of(victim, pool)
-    most = -(-count // _TOGETHER) * _TOGETHER
+    most = -(-count // TOGETHER) * TOGETHER
     kept = _LAST.get(seen)
     if kept is None or kept[0] is not pool or kept[1:3] != (victim.seed, most):
         chosen = order[:most]

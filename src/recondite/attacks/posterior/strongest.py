@@ -14,11 +14,12 @@ from recondite import _validate
 from recondite.attacks.base import Attack, AttackRequest, Available, Threat
 from recondite.attacks.gradient.analytic import Analytic
 from recondite.attacks.gradient.inverting import InvertingGradients
+from recondite.attacks.identification.replay import TOGETHER
 from recondite.attacks.knowledge import Knowledge
-from recondite.attacks.looking import Looking
 from recondite.attacks.posterior.channel import ChannelPosterior
-from recondite.attacks.posterior.gauss_newton import GaussNewton
+from recondite.attacks.posterior.gauss_newton import REHEARSED, GaussNewton
 from recondite.attacks.posterior.importance import ImportanceWeights
+from recondite.attacks.released_record import ReleasedRecord
 from recondite.models import count_parameters
 
 if TYPE_CHECKING:
@@ -34,13 +35,17 @@ __all__ = ["Strongest", "exposure", "share_gained"]
 # anything runs, so that a row depends on its task and not on how busy the machine was.
 _FIXED = 0.7  # of any attack: scores, blind guesses
 _ROW = 5e-8  # a parameter of a public record's gradient, tried for all victims
-_COLUMN = 5e-8  # a parameter of a principal component's derivative, for a victim and a step
+_COLUMN = 3e-8  # a parameter of a principal component's derivative, for a victim and a step
+_REPLAY = 4e-10  # a parameter of a candidate's gradient in a step of a run that is replayed
 _SITE = 3e-8  # the same, where a record's steps of a run are linearised together
 _DESCENT = 2e-8  # a parameter of a victim's record, for an iteration of gradient matching
 _RUN = GaussNewton(steps=4, rank=100)  # a run tells more than one release: more steps
 _SUBTRACTED = (
     "without noise, who knows the others' records subtracts them: attacks on the gradient of one "
     "record alone are attacks on the training too"
+)
+_COPIES = (
+    "attacks on gradients: behind noise on records a gradient is of the noisy copy, which is seen"
 )
 _MOST, _LEAST = 1_000, 50  # iterations of gradient matching
 
@@ -63,7 +68,8 @@ class Strongest(Attack):
     Attributes:
       budget: Seconds a defence, on one core. A fixed table of costs turns it into iterations and
         into which attacks run: the outcome depends on the task alone, never on the clock. The
-        replay of a whole training is run whatever it costs: nothing else speaks of it.
+        replay of a whole training comes out of it, and is run whatever it costs: nothing else
+        speaks of it. ``seconds`` of a row are what the attack really took.
       releases: Releases of the same record that the posterior attackers pool.
     """
 
@@ -172,6 +178,7 @@ class Strongest(Attack):
             noisy=bool(victim.defence.mechanism.parameter),
             noisy_records=victim.defence.noisy_records,
             passes=1 if victim.recipe is None else victim.recipe.epochs,
+            replay=_replayed(victim),
         )
 
     def _planned(
@@ -183,6 +190,7 @@ class Strongest(Attack):
         noisy: bool,
         noisy_records: bool = False,
         passes: int = 1,
+        replay: float = 0.0,
     ) -> tuple[list[Attack], list[str]]:
         parameters = count_parameters(model)
         left, members, skipped = self.budget, list[Attack](), list[str]()
@@ -208,24 +216,28 @@ class Strongest(Attack):
 
         if self.replays(asked) and not noisy_records:
             members.append(ImportanceWeights())
+            left -= replay
+            if left <= 0:
+                skipped.append(f"the replay alone takes about {replay:.0f} s of {self.budget:g}")
             if noisy:
                 skipped += self._climb(asked, model, passes, pay)
                 return members, skipped
             skipped.append(_SUBTRACTED)
         if noisy_records:
             pay(ChannelPosterior(releases=self.releases), 2 * _FIXED)
-            pay(Looking(), _FIXED)
+            pay(ReleasedRecord(), _FIXED)
+            skipped.append(_COPIES)
+            return members, skipped
         pay(Analytic(), _FIXED)
         if not noisy:  # nothing beats an exact match of an exact gradient
             match()
-        if noisy_records:
-            return members, skipped
         if asked.batch_size == 1 and not self.replays(asked):
             rows = _FIXED + _ROW * len(public) * parameters
             pay(ImportanceWeights(releases=self.releases), rows)
             climb = GaussNewton(releases=self.releases)
             rank = min(climb.rank, len(public), math.prod(public.shape))
-            work = asked.images * climb.steps * (1 if asked.labels else 3) * rank * parameters
+            people = asked.images + REHEARSED
+            work = people * climb.steps * (1 if asked.labels else 3) * rank * parameters
             pay(climb, rows + _COLUMN * work)
         if noisy:
             match()
@@ -241,7 +253,7 @@ class Strongest(Attack):
         """Pays for the steps of a run to be linearised; says where that does not apply."""
         if asked.participation != "known":
             return [f"{_RUN.name} of a training needs participation known"]
-        work = asked.images * _RUN.steps * _RUN.rank * passes
+        work = (asked.images + REHEARSED) * _RUN.steps * _RUN.rank * passes
         pay(_RUN, _FIXED + _SITE * work * count_parameters(model))
         return []
 
@@ -266,6 +278,16 @@ class Strongest(Attack):
             iterations=sum(found.iterations for _, found in done),
             interrupted=any(found.interrupted for _, found in done),
         )
+
+
+def _replayed(victim: Victim) -> float:
+    """Seconds that a replay of the training takes, for the games of some targets and the public."""
+    if victim.transcript is None:
+        return 0.0
+    public = victim.records.test if victim.records.public is None else victim.records.public
+    candidates = len(public) + max(TOGETHER, victim.asked.images)
+    steps = len(victim.transcript.steps)
+    return _REPLAY * steps * candidates * count_parameters(victim.model)
 
 
 def _subtracted(victim: Victim) -> Victim:
