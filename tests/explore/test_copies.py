@@ -27,6 +27,8 @@ from recondite.explore.solving import tight
 def test_python_and_the_command_give_the_same_epsilon(form, capsys, changes):
     answer = tight(Query.read(form(**changes)))
     made = copies(answer.question)
+    assert made["python"].startswith("import recondite as rc\n")
+    assert "rc.account(" in made["python"]
     said = io.StringIO()
     with contextlib.redirect_stdout(said):
         exec(made["python"], {})

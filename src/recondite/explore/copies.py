@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
+import recondite as rc
 from recondite.explore.question import Query
 
 __all__ = ["copies"]
@@ -22,18 +23,19 @@ def _given(asked: Query) -> dict[str, Any]:
 
 
 def _python(asked: Query) -> str:
+    """As the README teaches it; a mechanism that is not at the top comes from its own module."""
     kind = type(asked.mechanism)
     values = ", ".join(f"{name}={value!r}" for name, value in _given(asked).items())
+    named, first = f"rc.{kind.__name__}", "import recondite as rc\n"
+    if getattr(rc, kind.__name__, None) is not kind:
+        named, first = kind.__name__, f"{first}from {kind.__module__} import {kind.__name__}\n"
     return (
-        f"from {kind.__module__} import {kind.__name__}\n"
-        "from recondite.accounting.schedules import schedule_for\n"
-        "from recondite.notions import account\n"
-        "\n"
-        f'schedule = schedule_for("{asked.sampling}", records={asked.records}, '
-        f"batch_size={asked.batch_size}, epochs={asked.epochs})\n"
-        f"run = account({kind.__name__}({values}), schedule, delta={asked.delta!r}, "
+        f"{first}\n"
+        f"run = rc.{asked.schedule!r}\n"
+        f"defence = {named}({values})\n"
+        f"account = rc.account(defence, run, delta={asked.delta!r}, "
         f"prior_success={asked.prior!r})\n"
-        'print(run.epsilon["pld"])\n'
+        'print(account.epsilon["pld"])\n'
     )
 
 
