@@ -139,6 +139,17 @@ def test_the_check_sees_every_kind_of_import(tmp_path):
     assert imports(path) == {"report", "cli", "studies", "attacks.registry", ""}
 
 
+def test_no_two_classes_have_one_name():
+    """In the library and the papers' package together: a name says which thing is meant."""
+    homes: dict[str, list[str]] = {}
+    papers = TESTS.parent / "papers" / "src"
+    for path in [*MODULES.values(), *papers.rglob("*.py")]:
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                homes.setdefault(node.name, []).append(f"{path}:{node.lineno}")
+    assert {name: places for name, places in homes.items() if len(places) > 1} == {}
+
+
 def test_walks_name_files_that_are_there():
     walks = PAGE[PAGE.index("### Three walks") : PAGE.index("## Minutes of CI")]
     named = re.findall(r"`([a-z_]+/(?:[a-z_]+/)?(?:[a-z_]+\.py)?)`", walks)

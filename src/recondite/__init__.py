@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from recondite import _moved
+from recondite import _deprecated
 from recondite._lazy import lazy_names
 from recondite._version import __version__
 
@@ -125,5 +125,7 @@ _BEFORE = {
     "notions.calibration": ("Calibration",),
 }
 
-__getattr__, __dir__ = lazy_names(__name__, _WHERE, _PARTS, _BEFORE)
-_moved.install()
+_PARTS_BEFORE = ("experiments",)  # a part of 0.1.0 that is called studies now
+
+__getattr__, __dir__ = lazy_names(__name__, _WHERE, (*_PARTS, *_PARTS_BEFORE), _BEFORE)
+_deprecated.install()

@@ -121,7 +121,9 @@ def test_others_refuse_rows_before_anything_is_trained():
         if registry.build(name).refusal(there)
     }
     assert refused["dlg"] == "takes images: people holds rows of a table"
-    assert {"inverting-gradients", "strongest", "looking", "model-inversion"} <= set(refused)
+    assert {"inverting-gradients", "strongest", "released-record", "model-inversion"} <= set(
+        refused
+    )
     assert not {"tabular-inversion", "spear", "identification", "membership-lira"} & set(refused)
     images = replace(there, kind="images", shape=(1, 8, 8))
     assert "takes rows of a table" in TabularInversion().refusal(images)

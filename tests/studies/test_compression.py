@@ -60,7 +60,7 @@ def test_a_compression_is_the_projection_and_says_what_it_took():
 def test_a_comparison_never_prints_a_bound_on_a_compression(compared):
     attacks = [
         {"name": "inverting-gradients", "steps": 5, "images": 2},
-        {"name": "looking", "images": 5},
+        {"name": "released-record", "images": 5},
         {"name": "membership-threshold", "records": 20},
     ]
     removed = {"name": "compression", "remove": [0, 1]}
@@ -80,7 +80,7 @@ def test_a_comparison_never_prints_a_bound_on_a_compression(compared):
         assert any("nothing bounds what they tell" in note for note in row["notes"])
         assert row["data"]["removed"]["places"] == [0, 1]
         assert row["training"]["clipping"] == "none"
-    seen = next(row for row in own if row["attack"] == "looking")["reconstruction"]
+    seen = next(row for row in own if row["attack"] == "released-record")["reconstruction"]
     assert 0 < seen["mse_mean"] <= seen["mse_uncut_mean"]
     assert seen["mse_uncut_inside"] is None
 
@@ -99,7 +99,7 @@ def test_a_training_sees_the_compressed_records(compared):
 def test_looking_scores_the_released_numbers_inside_and_outside(compared):
     region = {"rows": [2, 5], "columns": [0, 3]}
     channel = {"name": "white-channel", "capacity": [0.5, 500], "noise": "per_step"}
-    attack = {"name": "looking", "images": 40, "region": region}
+    attack = {"name": "released-record", "images": 40, "region": region}
     strong, weak = compared(defences=[channel], attacks=[attack])
     assert strong["reconstruction"]["mse_mean"] > 10 * weak["reconstruction"]["mse_mean"]
     assert strong["reconstruction"]["ssim_mean"] < weak["reconstruction"]["ssim_mean"]
@@ -118,14 +118,14 @@ def test_looking_scores_the_released_numbers_inside_and_outside(compared):
 
 
 def test_only_an_insider_holds_noisy_records():
-    made = registry.build("looking")
+    made = registry.build("released-record")
     threat("insider").check(made)
     with pytest.raises(ValueError, match="which a honest-but-curious server does not have"):
         threat("server").check(made)
 
 
 def test_the_command_looks_without_training(capsys):
-    words = ["attack", "looking", "--data", "digits", "--model", "mlp", "--prepare", "none"]
+    words = ["attack", "released-record", "--data", "digits", "--model", "mlp", "--prepare", "none"]
     channel = ["--defence", "natural-channel", "--capacity", "20", "--images", "3"]
     assert run(["--quiet", *words, *channel, "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -133,7 +133,10 @@ def test_the_command_looks_without_training(capsys):
     assert found["reconstruction"]["images"] == 3
     assert run(["--quiet", *words]) == 2
     error = capsys.readouterr().err.strip()
-    assert "looking needs a defence on records: add a channel or compression, got none" in error
+    assert (
+        "released-record needs a defence on records: add a channel or compression, got none"
+        in error
+    )
     assert "\n" not in error
 
 
@@ -168,7 +171,7 @@ def test_mistakes_of_a_compression_are_one_line(defence, place, said):
     ("attack", "place", "said"),
     [
         ({"images": 41}, "images", "must be at most 40, the held-out records, got 41"),
-        ({"batch_size": 2}, "batch_size", "is not an option of looking"),
+        ({"batch_size": 2}, "batch_size", "is not an option of released-record"),
         ({"region": {"rows": [2, 8], "columns": [0, 1]}}, "region", "rows must end before 8"),
         ({"region": {"rows": [2, 5]}}, None, "region must be {rows: [first, last], columns"),
         ({"region": {"rows": [5, 2], "columns": [0, 1]}}, None, "whole numbers from 0"),
@@ -178,8 +181,19 @@ def test_mistakes_of_a_compression_are_one_line(defence, place, said):
 )
 def test_mistakes_of_looking_are_one_line(attack, place, said):
     channel = {"name": "natural-channel", "capacity": [5]}
-    body = {**BASE, "defences": [channel], "attacks": [{"name": "looking", **attack}]}
+    body = {**BASE, "defences": [channel], "attacks": [{"name": "released-record", **attack}]}
     (found,) = mistakes_of(Study.model_validate(body))
     assert found.place == (("attacks", 0) if place is None else ("attacks", 0, place))
     assert said in found.message
     assert "\n" not in found.message
+
+
+def test_studies_and_rows_of_0_1_0_may_call_it_looking():
+    from recondite.attacks.released_record import ReleasedRecord
+    from recondite.report.quantities import attack_name
+
+    assert registry.attack_named("looking") is ReleasedRecord
+    channel = {"name": "natural-channel", "capacity": [5]}
+    given = Study.model_validate({**BASE, "defences": [channel], "attacks": [{"name": "looking"}]})
+    assert [attack.name for attack in given.attacks] == ["released-record"]
+    assert attack_name("looking") == attack_name("released-record")

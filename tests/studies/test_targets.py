@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recondite.studies.facts import facts
-from recondite.studies.grid import cells, wants
+from recondite.studies.grid import cells, missing_strengths
 from recondite.studies.search import bisect, run_target
 from recondite.studies.study import Study
 
@@ -43,19 +43,19 @@ def study(**changes):
 
 def solved(given):
     known = facts(given.data, given.model, given.prepare, None)
-    want = wants(given, known)[0]
+    missing = missing_strengths(given, known)[0]
     events = []
-    run_target(want.task({"data_dir": None}, {}), events.append)
+    run_target(missing.task({"data_dir": None}, {}), events.append)
     rows = [event["row"] for event in events if event["type"] == "row"]
-    return want, rows, known
+    return missing, rows, known
 
 
 def test_a_notion_is_met_by_calibration():
     given = study()
-    want, rows, known = solved(given)
+    missing, rows, known = solved(given)
     assert rows[-1]["achieved"] <= 4
     assert rows[-1]["achieved"] == pytest.approx(4, rel=1e-3)
-    grid = cells(given, known, {want.key: rows[-1]})
+    grid = cells(given, known, {missing.key: rows[-1]})
     assert grid[0].defence["value"] == rows[-1]["value"]
     assert grid[0].defence["target"] == {"epsilon": 4.0, "achieved": rows[-1]["achieved"]}
     assert cells(given, known, {})[0].failure == "its strength was not found yet"
@@ -64,13 +64,13 @@ def test_a_notion_is_met_by_calibration():
 def test_an_accuracy_is_searched_for_and_resumes_from_its_probes():
     at = {"accuracy": 0.5, "runs": 3, "tolerance": 0.001}
     given = study(defences=[{"name": "vmf", "at": at}], training={"epochs": 2})
-    want, rows, _ = solved(given)
+    missing, rows, _ = solved(given)
     found, probes = rows[-1], rows[:-1]
     assert 2 <= len(probes) <= 3
     best = min(found["probes"], key=lambda probe: abs(probe["accuracy"] - 0.5))
     assert (found["value"], found["achieved"]) == (best["value"], best["accuracy"])
     again = []
-    run_target(want.task({"data_dir": None}, {row["key"]: row for row in probes}), again.append)
+    run_target(missing.task({"data_dir": None}, {row["key"]: row for row in probes}), again.append)
     assert [event["row"] for event in again] == [found]
 
 
@@ -78,7 +78,7 @@ def test_an_accuracy_that_was_missed_says_so():
     at = {"accuracy": 0.95, "runs": 3, "tolerance": 0.01}
     given = study(defences=[{"name": "vmf", "at": at}])
     known = facts(given.data, given.model, given.prepare, None)
-    key = wants(given, known)[0].key
+    key = missing_strengths(given, known)[0].key
 
     def cell(reached):
         return cells(given, known, {key: {"key": key, "value": 70.0, "achieved": reached}})[0]

@@ -23,7 +23,7 @@ SCORED = {
 }
 OWN = {
     "model-inversion": {"mse_start"},
-    "looking": {"mse_uncut_mean", "mse_uncut_inside", "mse_uncut_outside"},
+    "released-record": {"mse_uncut_mean", "mse_uncut_inside", "mse_uncut_outside"},
 }
 
 
@@ -59,7 +59,7 @@ def test_records_are_loaded_and_a_channel_is_fitted_once_for_all_attacks(monkeyp
     rows_of(
         {"name": "inverting-gradients", "images": 2, "steps": 2},
         {"name": "dlg", "images": 2, "steps": 1},
-        {"name": "looking", "images": 2},
+        {"name": "released-record", "images": 2},
         {"name": "membership-threshold", "records": 30},
     )
     assert len(loads) == 4, "the training and the test records: to check the study, and to run it"
@@ -69,7 +69,7 @@ def test_records_are_loaded_and_a_channel_is_fitted_once_for_all_attacks(monkeyp
 def test_rows_have_the_keys_of_0_1_0():
     rows = rows_of(
         {"name": "dlg", "images": 2, "steps": 1},
-        {"name": "looking", "images": 2},
+        {"name": "released-record", "images": 2},
         {"name": "model-inversion", "iterations": 2},
         {"name": "membership-threshold", "records": 30},
     )

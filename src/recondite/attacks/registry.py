@@ -12,6 +12,7 @@ from collections.abc import Collection
 from functools import lru_cache
 from typing import Any
 
+from recondite._deprecated import attack_name
 from recondite._plugins import entry_points
 from recondite.attacks.audit import CanaryAudit
 from recondite.attacks.base import THREATENED, Attack, asked_fields
@@ -25,7 +26,6 @@ from recondite.attacks.gradient.see_through import SeeThroughGradients
 from recondite.attacks.gradient.spear import Spear
 from recondite.attacks.identification import Identify
 from recondite.attacks.inversion import ModelInversion
-from recondite.attacks.looking import Looking
 from recondite.attacks.membership import (
     Lira,
     MembershipAttack,
@@ -41,6 +41,7 @@ from recondite.attacks.posterior import (
     ImportanceWeights,
     Strongest,
 )
+from recondite.attacks.released_record import ReleasedRecord
 from recondite.attacks.tabular import TabularInversion
 from recondite.attacks.text.span_check import SpanCheck
 
@@ -72,7 +73,7 @@ _OWN: tuple[type[Attack], ...] = (
     TabularInversion,
     Spear,
     ModelInversion,
-    Looking,
+    ReleasedRecord,
     ChannelPosterior,
     Threshold,
     Reference,
@@ -139,12 +140,12 @@ def names() -> tuple[str, ...]:
 
 
 def attack_named(name: str) -> type[Attack]:
-    """The attack of this name.
+    """The attack of this name, or of one that it had in 0.1.0.
 
     Raises:
       ValueError: In one line, with the nearest name, where there is none.
     """
-    known = classes()
+    known, name = classes(), attack_name(name)
     if name not in known:
         near = difflib.get_close_matches(name, known, n=1)
         hint = f": did you mean {near[0]}?" if near else f": choose one of {', '.join(known)}"

@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from recondite._deprecated import attack_name
 from recondite.cli.answers import PARTICIPATION
 from recondite.cli.attack_output import print_attacks, print_found, print_rows, write_found
 from recondite.cli.options import (
@@ -36,9 +37,9 @@ __all__ = ["register"]
 _NAMES = (
     "dlg, idlg, inverting-gradients, see-through-gradients, analytic, mean-image, multi-step, "
     "crafted-weights, strongest, importance-weights, gauss-newton, adaptive, "
-    "tabular-inversion, spear, model-inversion, looking, channel-posterior, membership-threshold, "
-    "membership-reference, membership-lira, membership-rmia, membership-white-box, "
-    "identification, span-check, canary-audit; list explains them."
+    "tabular-inversion, spear, model-inversion, released-record, channel-posterior, "
+    "membership-threshold, membership-reference, membership-lira, membership-rmia, "
+    "membership-white-box, identification, span-check, canary-audit; list explains them."
 )
 _HELP = f"""Attacks a victim made for it, gradients from files, or a model of yours.
 
@@ -184,6 +185,7 @@ def attack(
 
     if out is not None and out.suffix != ".png":
         raise ValueError(f"--out must end in .png, got {out.name}")
+    name = attack_name(name)  # the one it has now
     options, batch = _options(name, preset, batch_size, option)
     ours, theirs = _set(name, defence, setting)
     options |= ours

@@ -112,7 +112,8 @@ _ATTACKS = {
     "gauss-newton": "Gauss–Newton",
     "adaptive": "Gauss–Newton (as adaptive)",
     "model-inversion": "Model inversion",
-    "looking": "Looking at the released record",
+    "released-record": "The released record itself",
+    "looking": "The released record itself",  # as rows of 0.1.0 call it
     "channel-posterior": "Posterior behind a channel",
     "membership-threshold": "Membership: loss threshold",
     "membership-reference": "Membership: reference model",

@@ -24,7 +24,7 @@ from recondite.studies.shapes import (
 )
 from recondite.studies.study import AttackSpec, DefenceSpec, Study
 
-__all__ = ["ENGINE_VERSION", "GridCell", "Want", "cells", "digest", "wants"]
+__all__ = ["ENGINE_VERSION", "GridCell", "MissingStrength", "cells", "digest", "missing_strengths"]
 
 # Part of every key: grows when the same configuration would give other figures.
 ENGINE_VERSION = 3
@@ -39,7 +39,7 @@ def digest(value: Any) -> str:
 
 
 @dataclass(frozen=True)
-class Want:
+class MissingStrength:
     """A strength that has to be found before a defence can be trained.
 
     Attributes:
@@ -148,7 +148,7 @@ def _values(defence: DefenceSpec) -> list[float | None]:
     return [float(value) for value in (given if isinstance(given, list) else [given])]
 
 
-def wants(study: Study, facts: Facts) -> list[Want]:
+def missing_strengths(study: Study, facts: Facts) -> list[MissingStrength]:
     """Every strength that a target asks for."""
     common = _common(study, facts)
     found = []
@@ -168,7 +168,9 @@ def wants(study: Study, facts: Facts) -> list[Want]:
             seed = study.seeds[0]
             parts = [common, fixed, notion, target, options, seed if options else None]
             found.append(
-                Want(digest(["target", *parts]), common, fixed, notion, target, seed, options)
+                MissingStrength(
+                    digest(["target", *parts]), common, fixed, notion, target, seed, options
+                )
             )
     return found
 
@@ -183,8 +185,8 @@ def cells(study: Study, facts: Facts, found: Mapping[str, Row]) -> list[GridCell
     """
     common = _common(study, facts)
     searched = {
-        (want.defence["name"], digest(want.defence), want.notion, want.target): want
-        for want in wants(study, facts)
+        (missing.defence["name"], digest(missing.defence), missing.notion, missing.target): missing
+        for missing in missing_strengths(study, facts)
     }
     out: dict[str, GridCell] = {}
     for defence in study.defences:
@@ -193,9 +195,9 @@ def cells(study: Study, facts: Facts, found: Mapping[str, Row]) -> list[GridCell
             (value, None, None) for value in _values(defence)
         ]
         for notion, target in defence.at.targets() if defence.at else ():
-            want = searched[defence.name, digest(fixed), notion, target]
-            result = found.get(want.key, {"failure": "its strength was not found yet"})
-            aimed = {notion: target, **_achieved(result, want)}
+            missing = searched[defence.name, digest(fixed), notion, target]
+            result = found.get(missing.key, {"failure": "its strength was not found yet"})
+            aimed = {notion: target, **_achieved(result, missing)}
             variants.append((result.get("value"), aimed, result.get("failure")))
         for value, aim, failure in variants:
             for position, seed in enumerate(study.seeds):
@@ -204,15 +206,15 @@ def cells(study: Study, facts: Facts, found: Mapping[str, Row]) -> list[GridCell
     return list(out.values())
 
 
-def _achieved(result: Row, want: Want) -> Aim:
+def _achieved(result: Row, missing: MissingStrength) -> Aim:
     """What was reached; of a search, which promises nothing, also whether it is near enough."""
     reached = result.get("achieved")
     if reached is None:
         return {}
-    if want.notion != "accuracy":
+    if missing.notion != "accuracy":
         return {"achieved": reached}
     # A rounding error of the difference is no miss.
-    met = abs(reached - want.target) <= want.options["tolerance"] + 1e-12
+    met = abs(reached - missing.target) <= missing.options["tolerance"] + 1e-12
     return {"achieved": reached, "met": met}
 
 

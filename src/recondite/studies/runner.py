@@ -19,7 +19,7 @@ from recondite.studies import rows
 from recondite.studies.checks import facts_of
 from recondite.studies.executors import Engine, make_engine
 from recondite.studies.facts import Facts
-from recondite.studies.grid import GridCell, Want, cells, wants
+from recondite.studies.grid import GridCell, MissingStrength, cells, missing_strengths
 from recondite.studies.shapes import CellTask, Event, Row, Shared, Task
 from recondite.studies.store import GALLERY, STUDY, Store, load, read_study
 from recondite.studies.study import Study
@@ -153,15 +153,18 @@ def pending(
 
 def searches(
     study: Study, run: str | os.PathLike[str], data_dir: str | None = None
-) -> list[tuple[Want, int]]:
+) -> list[tuple[MissingStrength, int]]:
     """Strengths that are still to be found, each with the most trainings that it may take."""
     from recondite.studies.store import read_lines
 
     there = {row["key"] for row in read_lines(Path(run) / TARGETS)}
     return [
-        (want, sum(f"{want.key}-{n}" not in there for n in range(want.options.get("runs", 0))))
-        for want in wants(study, facts_of(study, data_dir))
-        if want.key not in there
+        (
+            each,
+            sum(f"{each.key}-{n}" not in there for n in range(each.options.get("runs", 0))),
+        )
+        for each in missing_strengths(study, facts_of(study, data_dir))
+        if each.key not in there
     ]
 
 
@@ -198,15 +201,15 @@ class _Job:
 
     def targets(self, on_engine: Any) -> dict[str, Row]:
         """The strength of every target, found now or before."""
-        wanted = wants(self.study, self.facts)
-        if not wanted:
+        sought = missing_strengths(self.study, self.facts)
+        if not sought:
             return {}
         with Store(self.store.folder, TARGETS) as found:
             missing = [
-                want.task(self.shared, found.rows)
-                for want in wanted
-                if want.key not in found.rows
-                or (self.retry_failed and "failure" in found.rows[want.key])
+                missing.task(self.shared, found.rows)
+                for missing in sought
+                if missing.key not in found.rows
+                or (self.retry_failed and "failure" in found.rows[missing.key])
             ]
 
             def handle(worker: int, task: Task, event: Event) -> None:

@@ -15,6 +15,7 @@ from pydantic import (
     model_validator,
 )
 
+from recondite._deprecated import attack_name
 from recondite.accounting.selection import NegativeBinomialRuns, PoissonRuns, RunCount
 from recondite.configuration import Option, options
 from recondite.notions import targets
@@ -150,6 +151,11 @@ class AttackSpec(BaseModel):
     records: Count = 300
     threat: str | None = None
     participation: Literal["secret", "known"] = "secret"
+
+    @field_validator("name")
+    @classmethod
+    def _current(cls, name: str) -> str:
+        return attack_name(name)
 
     def options(self) -> dict[str, Any]:
         """The attack's own keys; one of these above that it does not read may be its own too."""

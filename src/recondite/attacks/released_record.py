@@ -1,4 +1,4 @@
-"""Looking: whoever holds a noisy record takes it for the record."""
+"""The released record: whoever holds a noisy record takes it for the record."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from recondite.attacks.outcome import Outcome
     from recondite.attacks.victim import Victim
 
-__all__ = ["Looking"]
+__all__ = ["ReleasedRecord"]
 
 
 @dataclass(frozen=True)
-class Looking(Attack):
-    """The picture that a defence on records lets through, cut to possible pixels, is the guess.
+class ReleasedRecord(Attack):
+    """The image that a defence on records lets through, cut to possible pixels, is the guess.
 
-    The least that the holder of noisy records can do, as the pictures of Tan et al. (2024) show it.
+    The least that the holder of noisy records can do, as the images of Tan et al. (2024) show it.
     Its error is no bound: whoever knows the noise or the kind of image guesses better.
 
     Attributes:
@@ -31,7 +31,7 @@ class Looking(Attack):
         outside of it are reported apart.
     """
 
-    name: ClassVar[str] = "looking"
+    name: ClassVar[str] = "released-record"
     needs: ClassVar[frozenset[Knowledge]] = frozenset({Knowledge.NOISY_RECORDS})
     threats: ClassVar[frozenset[Threat]] = frozenset({"training"})
     reads: ClassVar[tuple[str, ...]] = ("images", "threat")

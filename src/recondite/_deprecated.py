@@ -1,22 +1,31 @@
-"""Modules of 0.1.0 under the names they had: for one version, with a warning."""
+"""Names of 0.1.0 that are others now: they lead there for one version, with a warning."""
 
 from __future__ import annotations
 
 import importlib.util
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
 
-__all__ = ["MOVED", "install"]
+__all__ = ["ATTACKS", "MOVED", "RENAMED", "attack_name", "install"]
+
+# Attacks that studies and commands may still call by an old name.
+ATTACKS = {"looking": "released-record"}
 
 # Old names to new ones; a name stands for everything below it, and the longest match wins.
 MOVED = {
     "recondite.accounting.rdp": "recondite.accounting.composition",
+    "recondite.attacks.gradient.adaptive": "recondite.attacks.posterior.adaptive",
+    "recondite.attacks.looking": "recondite.attacks.released_record",
     "recondite.auditing": "recondite.accounting.auditing",
     "recondite.calibration": "recondite.notions.calibration",
+    "recondite.channels.ahead": "recondite.channels.per_step",
+    "recondite.channels.floored": "recondite.channels.spectral",
     "recondite.channels.local": "recondite.notions.pairs",
     "recondite.channels.minimum_power": "recondite.channels.spectral",
     "recondite.channels.natural": "recondite.channels.spectral",
@@ -60,6 +69,8 @@ MOVED = {
     "recondite.models.norms": "recondite.models.networks",
     "recondite.models.parameters": "recondite.models.weights",
     "recondite.models.patches": "recondite.gradients.patches",
+    "recondite.numerics.renewed": "recondite.numerics.fork_safe",
+    "recondite.numerics.single": "recondite.numerics.sphere_vector",
     "recondite.records.archives": "recondite.records.files",
     "recondite.records.bundled": "recondite.records.digits",
     "recondite.records.celeba": "recondite.records.faces",
@@ -70,6 +81,7 @@ MOVED = {
     "recondite.records.png": "recondite.records.image_files",
     "recondite.records.svhn": "recondite.records.digits",
     "recondite.records.transforms": "recondite.records.images",
+    "recondite.report.made": "recondite.report.provenance",
     "recondite.training.bounding": "recondite.gradients.clipping",
     "recondite.training.channelled": "recondite.training.on_records",
     "recondite.training.collector": "recondite.gradients.collector",
@@ -79,6 +91,49 @@ MOVED = {
     "recondite.training.terms": "recondite.training.step_parameters",
     "recondite.training.tape": "recondite.gradients.tape",
 }
+
+# Names in modules that are there (under their name of today): where the thing is now. No two
+# classes have one name, so many were given a name that says more.
+RENAMED = {
+    "recondite.attacks.Asked": "recondite.attacks.base.AttackRequest",
+    "recondite.attacks.base.Asked": "recondite.attacks.base.AttackRequest",
+    "recondite.attacks.gradient.base.Progress": "recondite.attacks.gradient.base.AttackProgress",
+    "recondite.attacks.membership.recipe.OPTIMIZERS": "recondite.configuration.OPTIMIZERS",
+    "recondite.attacks.released_record.Looking": (
+        "recondite.attacks.released_record.ReleasedRecord"
+    ),
+    "recondite.channels.Ledger": "recondite.channels.ledger.RecordLedger",
+    "recondite.channels.ledger.Ledger": "recondite.channels.ledger.RecordLedger",
+    "recondite.channels.secret.Draw": "recondite.channels.secret.NoiseDraw",
+    "recondite.federated.flower.deployment.write_app": (
+        "recondite.federated.flower.project.write_app"
+    ),
+    "recondite.federated.flower.mod.Defence": "recondite.federated.flower.mod.DefenceMod",
+    "recondite.federated.flower.replies.dumps": "recondite.federated.update.dumps",
+    "recondite.federated.flower.replies.loads": "recondite.federated.update.loads",
+    "recondite.federated.ledger.MemoryLedger": "recondite.federated.flower.replies.MemoryLedger",
+    "recondite.federated.local.Outcome": "recondite.federated.local.LocalResult",
+    "recondite.federated.settings.CHANNELS": "recondite.training.plan.CHANNELS",
+    "recondite.records.arrays.Records": "recondite.records.base.Records",
+    "recondite.report.claims.Claim": "recondite.report.claims.ClaimedBound",
+    "recondite.report.rows.Run": "recondite.report.rows.StoredRun",
+    "recondite.studies.estimate.Estimate": "recondite.studies.estimate.TimeEstimate",
+    "recondite.studies.grid.Cell": "recondite.studies.grid.GridCell",
+    "recondite.studies.grid.Want": "recondite.studies.grid.MissingStrength",
+    "recondite.studies.grid.wants": "recondite.studies.grid.missing_strengths",
+    "recondite.studies.one_attack.attack_file": "recondite.studies.given_gradients.attack_file",
+    "recondite.studies.runner.Outcome": "recondite.studies.runner.RunResult",
+    "recondite.studies.source.Source": "recondite.studies.source.SourceText",
+    "recondite.studies.study.Attack": "recondite.studies.study.AttackSpec",
+    "recondite.studies.study.Defence": "recondite.studies.study.DefenceSpec",
+    "recondite.training.canary.CanaryAudit": "recondite.training.canary.CanaryResult",
+}
+_HOMES = {name.rpartition(".")[0] for name in RENAMED}
+
+
+def attack_name(name: str) -> str:
+    """What an attack is called now."""
+    return ATTACKS.get(name, name)
 
 
 def new_name(name: str) -> str | None:
@@ -91,6 +146,50 @@ def new_name(name: str) -> str | None:
         head, _, last = head.rpartition(".")
         tail = f".{last}{tail}"
     return None
+
+
+def _with_old_names(module: ModuleType) -> None:
+    """Lets a module answer to the names that it had."""
+    answered = vars(module).get("__getattr__")
+
+    def load(name: str) -> Any:
+        there = RENAMED.get(f"{module.__name__}.{name}")
+        if there is None:
+            if answered is not None:
+                return answered(name)
+            raise AttributeError(f"module {module.__name__!r} has no attribute {name!r}")
+        line = f"{module.__name__}.{name} is now {there}; the old name goes with the next version"
+        warnings.warn(line, DeprecationWarning, stacklevel=2)
+        home, _, last = there.rpartition(".")
+        return getattr(importlib.import_module(home), last)
+
+    vars(module)["__getattr__"] = load
+
+
+def _run(run: Callable[[ModuleType], None], module: ModuleType) -> None:
+    run(module)
+    _with_old_names(module)
+
+
+class _Renamed(MetaPathFinder):
+    """Has a module that had other names answer to them: the module's own code knows none."""
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The spec that everybody else finds; its loader sees to the old names in the end."""
+        if name not in _HOMES:
+            return None
+        for finder in sys.meta_path:
+            if isinstance(finder, (_Renamed, _Moved)):
+                continue
+            spec = finder.find_spec(name, path, target)
+            if spec is not None and spec.loader is not None:
+                # On this loader only: whoever asks it for the source still gets that.
+                run = partial(_run, spec.loader.exec_module)
+                spec.loader.exec_module = run  # type: ignore[method-assign]
+                return spec
+        return None
 
 
 class _Moved(MetaPathFinder, Loader):
@@ -122,9 +221,9 @@ class _Moved(MetaPathFinder, Loader):
 
 
 def install() -> None:
-    """Makes old names importable.
+    """Makes old names of modules, and of what is in them, importable.
 
     Asked first: below a package that moved, the path would be found and loaded a second time.
     """
     if not any(isinstance(finder, _Moved) for finder in sys.meta_path):
-        sys.meta_path.insert(0, _Moved())
+        sys.meta_path[:0] = [_Moved(), _Renamed()]

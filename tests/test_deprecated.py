@@ -5,15 +5,15 @@ import sys
 
 import pytest
 
-from recondite import _moved
+from recondite import _deprecated
 
 
-@pytest.mark.parametrize("old", _moved.MOVED)
+@pytest.mark.parametrize("old", _deprecated.MOVED)
 def test_old_names_are_the_new_modules(old):
     sys.modules.pop(old, None)
     with pytest.warns(DeprecationWarning, match=f"{old} is now"):
         found = importlib.import_module(old)
-    assert found is importlib.import_module(_moved.MOVED[old])
+    assert found is importlib.import_module(_deprecated.MOVED[old])
 
 
 def test_a_module_below_a_moved_one():
