@@ -19,7 +19,7 @@ import argparse
 import json
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -36,7 +36,7 @@ from recondite.configuration import TrainingConfig
 from recondite.mechanisms import Gaussian, Mechanism, NoNoise, VonMisesFisher
 from recondite.models import resolve
 from recondite.notions.calibration import calibrate
-from recondite.records import Records, load_records
+from recondite.records import Records, TextSet, load_records
 from recondite.training.setup import load_records as load_sets
 from recondite.training.trainer import train
 
@@ -61,6 +61,11 @@ DECODER = {
 }
 
 
+# Larger batches want larger steps; both sides have as many epochs.
+_PRIVATE: dict[str, Any] = {"clipping": "flat", "learning_rate": 2e-3}
+_PARTS = {"inversion": CASES, "decoder": DECODER}
+
+
 def main(arguments: list[str] | None = None) -> None:
     """Runs a part and writes its file."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -72,8 +77,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, default=1, help="of lora")
     parser.add_argument("--epochs", type=int, default=5, help="of lora")
     parser.add_argument("--batch-size", type=int, default=1024, help="of private lora")
+    parser.add_argument("--defence", choices=["none", *_DEFENCES], action="append", help="of lora")
     parser.add_argument("--case", choices=[*CASES, *DECODER], action="append")
     parser.add_argument("--rounds", type=int, default=24)
+    parser.add_argument("--first", type=int, default=0, help="the first victim's seed")
+    parser.add_argument("--merge", type=Path, nargs="*", default=[], help="add other files' cases")
     parser.add_argument("--victims", type=int, help="fewer or more than a case has")
     parser.add_argument("--out", type=Path, default=_RESULTS)
     given = parser.parse_args(arguments)
@@ -83,11 +91,16 @@ def main(arguments: list[str] | None = None) -> None:
         return
     path = given.out / "text-inversion.json"
     held = json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {"cases": {}}
-    for name in given.case or (CASES if given.part == "inversion" else DECODER):
-        found = _case(given, name)
-        held["cases"][name] = {**found, "measured": _measured(given.part)}
+    for part in given.merge:
+        for name, found in json.loads(part.read_text(encoding="utf-8"))["cases"].items():
+            there = held["cases"].get(name, {}).get("victims", [])
+            held["cases"][name] = {**found, **_means([*there, *found["victims"]])}
         _write(path, held)
-        print(name, json.dumps(found), flush=True)
+    for name in given.case or (() if given.merge else _PARTS[given.part]):
+        for found in _case(given, name):
+            held["cases"][name] = {**found, "measured": _measured(given.part)}
+            _write(path, held)  # what is measured is kept, whenever it is stopped
+        print(name, json.dumps({k: v for k, v in found.items() if k != "victims"}), flush=True)
 
 
 def _measured(part: str) -> dict[str, Any]:
@@ -105,7 +118,8 @@ def _write(path: Path, content: dict[str, Any]) -> None:
     path.write_text(text, encoding="utf-8")
 
 
-def _case(given: argparse.Namespace, name: str) -> dict[str, Any]:
+def _case(given: argparse.Namespace, name: str) -> Iterator[dict[str, Any]]:
+    """The case after one victim, after two, and so on."""
     victims, batch, length = (CASES | DECODER)[name]
     victims = given.victims or victims
     folder = f"hf:{given.model}"
@@ -120,19 +134,26 @@ def _case(given: argparse.Namespace, name: str) -> dict[str, Any]:
     noise = next((each for each in _DEFENCES if name.endswith(each)), None)
     defence, said = _defended(noise, model, batch, len(training))
     rows = []
-    for seed in range(victims):
+    for seed in range(given.first, given.first + victims):
         started = time.perf_counter()
         found = _attacked(model, test.to(given.device), defence, batch, seed, given.rounds)
-        rows.append({**found, "seconds": round(time.perf_counter() - started, 1)})
+        rows.append({"seed": seed, **found, "seconds": round(time.perf_counter() - started, 1)})
         print(json.dumps(rows[-1]), flush=True)
-    keys = [key for key in rows[0] if isinstance(rows[0][key], float) and key != "seconds"]
-    means = {key: round(sum(row[key] for row in rows) / len(rows), 4) for key in keys}
-    blind = {
-        key: round(sum(row["blind"][key] for row in rows) / len(rows), 4)
-        for key in rows[0]["blind"]
+        yield {"batch_size": batch, "truncate": length, **said, **_means(rows)}
+
+
+def _means(victims: list[dict[str, Any]]) -> dict[str, Any]:
+    """Over victims, each with a gradient of its own."""
+
+    def mean(values: list[float]) -> float:
+        return round(sum(values) / len(values), 4)
+
+    keys = ["verified", *(metric.key for metric in TextSet.metrics)]
+    return {
+        **{key: mean([one[key] for one in victims]) for key in keys},
+        "blind": {key: mean([one["blind"][key] for one in victims]) for key in keys[1:]},
+        "victims": victims,
     }
-    return {"batch_size": batch, "truncate": length, **said, **means, "blind": blind,
-            "victims": rows}  # fmt: skip
 
 
 def _attacked(
@@ -210,8 +231,10 @@ def _lora(given: argparse.Namespace) -> None:
     delta = 1 / (10 * count)
     for seed in range(given.seeds):
         for defence in (NoNoise(), Gaussian(1.0), VonMisesFisher(kappa=100.0)):
+            if given.defence and defence.name not in given.defence:
+                continue
             private = bool(defence.parameter)
-            own = {"batch_size": given.batch_size, "clipping": "flat"} if private else {}
+            own = _PRIVATE | {"batch_size": given.batch_size} if private else {}
             record, _ = train(
                 replace(base, defence=defence, seed=seed, **own),
                 delta=delta,
