@@ -1,6 +1,6 @@
 """Kills −9 of a federation's server and of its clients, each followed by resuming.
 
-``python -m benchmarks.kills_federated --kills 50 --out results/kills-federated.json``
+``python -m benchmarks.kills_federated --server-kills 50 --out results/kills-federated.json``
 
 The server is a process, and every client answers in a process of its own, started by the server
 for each message as Flower's SuperNode does. Either is killed at a random instant; the server is
@@ -186,12 +186,14 @@ def _without_client(process: int, chance: random.Random) -> tuple[int | None, in
 def main(arguments: list[str] | None = None) -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
-    parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--kills", type=int, default=50, help="of servers and clients together")
+    parser.add_argument("--server-kills", type=int, default=0, help="at least so many of servers")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path)
     given = parser.parse_args(arguments)
     # Of the code that runs, not of what the folder holds when it ends.
-    command = f"python -m benchmarks.kills_federated --kills {given.kills} --seed {given.seed}"
+    wanted = f"--kills {given.kills} --server-kills {given.server_kills} --seed {given.seed}"
+    command = f"python -m benchmarks.kills_federated {wanted}"
     whence = {**provenance(), "command": command}
     chance, total = random.Random(given.seed), dict[str, int]()
     with tempfile.TemporaryDirectory() as place:
@@ -200,17 +202,28 @@ def main(arguments: list[str] | None = None) -> int:
         held_out_set(warm), initial_model(warm), share_of(warm, 0)
     federations = 0
     with tempfile.TemporaryDirectory() as place:
-        while total.get("server", 0) + total.get("client", 0) < given.kills:
-            left = given.kills - total.get("server", 0) - total.get("client", 0)
+        while left := _left(total, given.kills, given.server_kills):
             found = federation(Path(place) / str(federations), min(left, 10), chance)
             federations += 1
             total = {key: total.get(key, 0) + value for key, value in found.items()}
             print(f"{federations} federations: {total}", file=sys.stderr, flush=True)
+            if given.out is not None:
+                _write(given.out, federations, total, whence)
     result = {"federations": federations, **total, "lost": 0, "not_counted": 0}
     print(json.dumps(result))
-    if given.out is not None:
-        given.out.write_text(json.dumps({**result, "provenance": whence}, indent=1) + "\n")
     return 0
+
+
+def _left(total: dict[str, int], kills: int, server_kills: int) -> int:
+    """Kills that are still wanted; each may be a server's or a client's."""
+    servers = total.get("server", 0)
+    return max(0, kills - servers - total.get("client", 0), server_kills - servers)
+
+
+def _write(out: Path, federations: int, total: dict[str, int], whence: dict[str, Any]) -> None:
+    # A federation that lost or hid something raises, and is never counted.
+    result = {"federations": federations, **total, "lost": 0, "not_counted": 0}
+    out.write_text(json.dumps({**result, "provenance": whence}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

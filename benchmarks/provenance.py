@@ -32,7 +32,8 @@ def provenance() -> dict[str, Any]:
     changes = _git("status", "--porcelain")
     return {
         "command": " ".join(["python -m benchmarks", *sys.argv[1:]]),
-        "commit": _git("rev-parse", "HEAD"),
+        # A copy of the tree has no history: whoever makes it says what it is a copy of.
+        "commit": _git("rev-parse", "HEAD") or os.environ.get("RECONDITE_COMMIT"),
         "uncommitted_changes": None if changes is None else bool(changes),
         "source_digest": source_digest(),
         "date": datetime.now(timezone.utc).isoformat(timespec="seconds"),

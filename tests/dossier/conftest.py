@@ -11,7 +11,6 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "report"))
 import synthetic
 
 import recondite as rc
-from recondite.training.record import RunRecord
 
 
 @pytest.fixture
@@ -29,6 +28,8 @@ def study(tmp_path):
 
 def _record(*, defended=True, audit=None, simulation=False):
     """The record of a training, with an account that was computed."""
+    from recondite.training.record import RunRecord
+
     mechanism, schedule = rc.Gaussian(1.1, dim=500), rc.Poisson(0.02, 120)
     account = rc.account(mechanism, schedule, delta=1e-4).to_dict() if defended else None
     record = RunRecord(
