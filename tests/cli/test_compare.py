@@ -248,3 +248,45 @@ def test_the_study_in_a_dossier_asks_for_the_same_rows(finished, tmp_path, capsy
     assert run(again) == 0
     assert json.loads(capsys.readouterr().out)["rows_missing"] == 0
     assert run(["dossier", "verify", str(tmp_path / "dossier")]) == 0
+
+
+def test_the_template_is_a_study_to_copy(tmp_path, capsys, monkeypatch):
+    import yaml
+
+    assert run(["compare", "--template"]) == 0
+    text = capsys.readouterr().out
+    assert all(len(line) <= 100 for line in text.splitlines())
+    study = tmp_path / "study.yaml"
+    study.write_text(text)
+    assert run(["compare", str(study), "--out", str(tmp_path / "no"), "--dry-run", "--json"]) == 0
+    told = json.loads(capsys.readouterr().out)
+    names = {name for cell in told["cells"] for name in cell["attacks"]}
+    assert names == {"strongest", "identification", "membership-lira"}
+    # The same attacks on less: every one of them runs, and all three threats are answered.
+    body = yaml.safe_load(text)
+    body |= {
+        "data": "digits",
+        "seeds": 1,
+        "defences": [{"name": "gaussian", "noise_multiplier": 1}],
+    }
+    body.pop("prepare")
+    body["training"] |= {"epochs": 1}
+    for attack in body["attacks"]:
+        attack |= {key: small for key, small in
+                   {"images": 2, "budget": 1.5, "games": 10, "records": 60, "references": 2}.items()
+                   if key in attack}  # fmt: skip
+    study.write_text(yaml.safe_dump(body))
+    assert run(["-q", "compare", str(study), "--out", str(tmp_path / "run"), "--no-report"]) == 0
+    rows = load(tmp_path / "run")
+    assert [row["reason"] for row in rows if row["status"] != "done"] == []
+    assert {row["threat"] for row in rows} == {"update", "training", "model"}
+    told = [(one["threat"], one["epsilon"]) for one in rows[0]["exposures"]]
+    assert [threat for threat, _ in told] == ["update", "training"]
+    assert 0 < told[0][1] < told[1][1]
+    for threat in ("update", "model"):
+        assert run(["compare", str(tmp_path / "run"), "--threat", threat]) == 0
+        shown = capsys.readouterr().out
+        assert f"threat {threat}, participation secret" in shown
+        assert "untested" not in shown
+    limit = ["--require", f"epsilon<={told[0][1] + 1}", "--threat", "update"]
+    assert run(["compare", str(tmp_path / "run"), *limit]) == 0

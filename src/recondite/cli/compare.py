@@ -46,6 +46,8 @@ _COMPARE = """Compares defences on your data and model: trains, accounts, attack
 
 `recondite compare study.yaml`
 
+`recondite compare --template > study.yaml`
+
 `recondite compare runs/study --require "epsilon<=8" --require "accuracy>=0.8"`
 
 Run it again to go on where it stopped. A folder is a finished run. Exit code: 1 if a row failed or
@@ -65,10 +67,20 @@ _REPORT = """Builds the report of one run, or of several beside each other.
 
 _PANELS = {
     DATA: "data_dir own_code",
-    RUNNING: "engine workers dry_run retry_failed",
+    RUNNING: "engine workers dry_run retry_failed template",
     ANSWER: "require threat participation",
     OUTPUT: "out parquet mlflow no_report figures show_private as_json",
 }
+
+
+def _template(wanted: bool) -> None:
+    """Prints a commented study to copy, and ends."""
+    if wanted:
+        from importlib import resources
+
+        place = resources.files("recondite.studies").joinpath("template.yaml")
+        print(place.read_text(encoding="utf-8"), end="")
+        raise typer.Exit()
 
 
 @grouped(_PANELS)
@@ -101,8 +113,18 @@ def compare(
     threat: THREAT = None,
     participation: PARTICIPATION = None,
     as_json: Annotated[bool, typer.Option("--json", help="A summary as JSON.")] = False,
+    template: Annotated[
+        bool,
+        typer.Option(
+            "--template",
+            help="Print a commented study to copy.",
+            is_eager=True,
+            callback=_template,
+        ),
+    ] = False,
 ) -> None:
     """Runs a study, or answers from a finished run."""
+    del template  # printed before anything else is read
     asked = AnswerOptions.of(require, threat, participation)
     if study.is_dir():
         tell([study], asked, as_json=as_json)
