@@ -44,23 +44,78 @@ class Storing(nn.Module):
     def forward(self, x):
         if self.training and self.how == "write":
             self.last.copy_(x.detach().mean(0))
+        if self.training and self.how == "data":
+            self.last.data.copy_(x.detach().mean(0))
         if self.training and self.how == "assign":
             self.last = x.detach().mean(0)
         return x
 
 
+class Keeping(nn.Module):
+    """Tanh that keeps what a function makes of its input, in plain attributes."""
+
+    def __init__(self, keep):
+        super().__init__()
+        self.keep, self.kept, self.calls = keep, [], 0
+
+    def forward(self, x):
+        self.calls += 1
+        self.keep(self, x)
+        return torch.tanh(x)
+
+    def get_extra_state(self):
+        return self.kept
+
+    def set_extra_state(self, state):
+        self.kept = state
+
+
+def keep_in_an_attribute(layer, x):
+    layer.kept = x.detach()
+
+
+def keep_with_a_graph(layer, x):
+    layer.kept = x.mean(0)
+
+
+def keep_a_number(layer, x):
+    layer.largest = float(x.detach().amax())
+
+
+def keep_in_a_list(layer, x):
+    layer.kept.append(x.detach().numpy().copy())
+
+
+def keep_in_training_only(layer, x):
+    if layer.training:
+        layer.seen = {"batch": (x.detach(),)}
+
+
+def keep_nothing_of_the_data(layer, x):
+    layer.positions = torch.arange(x.shape[1])  # as caches of rotary positions are
+    layer.mask = torch.ones(x.shape[1], x.shape[1]).tril()
+    layer.kept.append(layer.calls)
+    layer.noise = torch.rand(3)
+    layer.scratch = x
+    del layer.scratch
+
+
 class Run:
     """A classifier whose first layer is frozen, private under Gaussian noise."""
 
-    def __init__(self, engine=None, storing=None, alone=False, **options):
+    def __init__(
+        self, engine=None, storing=None, alone=False, keeping=None, rows=ROWS, data=None, **options
+    ):
         torch.manual_seed(2)
         self.net = nn.Sequential(
             nn.Linear(6, 5), Storing(storing), nn.Linear(5, 4), nn.Tanh(), nn.Linear(4, 3)
         )
+        if keeping is not None:
+            self.net[3] = Keeping(keeping)
         self.net[0].requires_grad_(False)
         held = [p for p in self.net.parameters() if p.requires_grad or not alone]
         self.optimizer = torch.optim.SGD(held, lr=LR)
-        self.data = TensorDataset(torch.randn(ROWS, 6), torch.arange(ROWS) % 3)
+        self.data = data or TensorDataset(torch.randn(rows, 6), torch.arange(rows) % 3)
         self.engine = engine or PrivacyEngine()
         self.spied = []
         options = {"sampling": "fixed-size", "mechanism": spying(self.spied), **options}
@@ -712,6 +767,328 @@ def a_normaliser_that_changes(run):
 
     run.step(loss=loss)
     run.step(loss=loss)
+
+
+# Records kept from an earlier batch
+
+
+@refused
+def the_first_batch_at_every_step(_):
+    run, kept = Run(rows=400), None
+    for batch in run.loader:
+        kept = kept or tuple(part.clone() for part in batch)
+        run.step(kept)
+
+
+@refused
+def the_first_batch_written_into_every_other(_):
+    run, kept = Run(rows=400, batch_size=32), None
+    for batch in run.loader:
+        kept = kept or tuple(part.clone() for part in batch)
+        for part, other in zip(batch, kept, strict=True):
+            part.copy_(other)
+        run.step(batch)
+
+
+@refused
+def kept_records_normalised_and_shuffled(_):
+    run, kept = Run(rows=1000, batch_size=32), None
+    for batch in run.loader:
+        kept = kept or batch
+        order = torch.randperm(32)
+        run.step(((kept[0][order] - 0.5) / 0.25, kept[1][order]))
+
+
+@refused
+def kept_pieces_within_a_batch(_):
+    run, kept = Run(rows=400, batch_size=32, physical_batch_size=8), None
+    for batch in run.loader:
+        kept = kept or batch
+        run.step(kept)
+
+
+@refused
+def most_of_a_batch_kept_in_a_later_epoch(_):
+    run, kept = Run(rows=400, batch_size=32), None
+    for epoch in range(2):
+        for inputs, labels in run.loader:
+            kept = inputs[:28].clone() if kept is None else kept
+            used = torch.cat([kept, inputs[28:]]) if epoch else inputs
+            run.step((used, labels))
+
+
+@refused
+def the_same_rows_beside_every_batch(_):
+    run = Run(rows=400)
+    anchor = torch.randn(BATCH, 6)
+    for inputs, labels in run.loader:
+        run.optimizer.zero_grad()
+        (cross_entropy(run.net(inputs), labels) + cross_entropy(run.net(anchor), labels)).backward()
+        run.optimizer.step()
+
+
+@harmless
+def epochs_over_the_same_records(_):
+    run = Run(rows=48, batch_size=16, sampling="shuffled")
+    for _ in range(4):
+        for batch in run.loader:
+            run.step(batch)
+    run.check()
+
+
+@harmless
+def all_records_at_every_step(_):
+    run = Run(batch_size=ROWS)
+    for _ in range(3):
+        run.step()
+    run.check()
+
+
+@harmless
+def records_of_few_kinds(_):
+    kinds = torch.randn(9, 6)
+    data = TensorDataset(kinds[torch.arange(360) % 9], torch.arange(360) % 3)
+    run = Run(data=data)
+    for _ in range(4):
+        for inputs, labels in run.loader:
+            run.step((inputs * 2 + 1, labels))
+    run.check()
+
+
+@harmless
+def augmented_and_normalised_batches(_):
+    run = Run(rows=80)
+    for _ in range(2):
+        for inputs, labels in run.loader:
+            flipped = torch.where(torch.rand(len(inputs), 1) < 0.5, inputs, inputs.flip(1))
+            run.step(((flipped - flipped.mean()) / 3 + 0.01 * torch.randn(6), labels))
+    run.check()
+
+
+@harmless
+def records_in_another_order_and_precision(_):
+    run = Run(rows=80)
+    for _ in range(3):
+        for inputs, labels in run.loader:
+            order = torch.randperm(len(inputs))
+            run.step((inputs.double().float()[order], labels[order]))
+    run.check()
+
+
+@harmless
+def two_passes_over_the_batch_in_hand(_):
+    run = Run(rows=80, loss_reduction="per-record")
+    for _ in range(2):
+        for inputs, labels in run.loader:
+            run.optimizer.zero_grad()
+            first, second = run.net(inputs), run.net(inputs + 0.1 * torch.randn_like(inputs))
+            (cross_entropy(first, labels) + cross_entropy(second, labels)).backward()
+            run.optimizer.step()
+    run.check()
+
+
+@harmless
+def batches_in_pieces(_):
+    run = Run(rows=80, batch_size=32, physical_batch_size=8)
+    for _ in range(2):
+        for batch in run.loader:
+            run.step(batch)
+    run.check()
+
+
+@harmless
+def batches_of_random_size(_):
+    run = Run(rows=80, sampling="poisson")
+    for _ in range(3):
+        for batch in run.loader:
+            run.step(batch)
+    run.check()
+
+
+@harmless
+def validation_between_steps(_):
+    run, held_out = Run(rows=80), (torch.randn(16, 6), torch.arange(16) % 3)
+    for batch in run.loader:
+        run.step(batch)
+        run.net.eval()
+        with torch.no_grad():
+            cross_entropy(run.net(held_out[0]), held_out[1])
+        run.net.train()
+        with torch.no_grad():
+            run.net(held_out[0])
+    run.check()
+
+
+# What layers keep
+
+
+@refused
+def a_layer_that_keeps_its_input(_):
+    Run(keeping=keep_in_an_attribute).step()
+
+
+@refused
+def a_layer_that_keeps_a_mean_with_its_graph(_):
+    Run(keeping=keep_with_a_graph).step()
+
+
+@refused
+def a_layer_that_keeps_a_number(_):
+    Run(keeping=keep_a_number).step()
+
+
+@refused
+def a_layer_that_keeps_a_list_which_its_state_has(_):
+    Run(keeping=keep_in_a_list).step()
+
+
+@refused
+def a_layer_that_keeps_in_training_only(_):
+    Run(keeping=keep_in_training_only).step()
+
+
+@refused
+def a_buffer_written_past_its_version(_):
+    Run(storing="data").step()
+
+
+@harmless
+def a_layer_that_keeps_positions_counts_and_noise(_):
+    run = Run(keeping=keep_nothing_of_the_data)
+    run.step()
+    run.step()
+    assert run.net[3].kept[0] >= 1
+    run.check()
+
+
+# Weights that are written past their version counters
+
+
+@refused
+def weights_written_as_data_before_the_step(_):
+    run = Run()
+    inputs, labels = next(iter(run.loader))
+    run.backward((inputs, labels))
+    run.net[2].weight.data.add_(inputs.mean())
+    run.optimizer.step()
+
+
+@refused
+def weights_written_as_data_between_steps(_):
+    run = Run()
+    for inputs, labels in run.loader:
+        run.step((inputs, labels))
+        run.net[2].bias.data[1] += inputs.mean()
+
+
+@refused
+def weights_given_other_data(_):
+    run = Run()
+    for batch in run.loader:
+        run.step(batch)
+        run.net[4].weight.data = run.net[4].weight.data + 1.0
+
+
+@refused
+def weights_written_between_steps(_):
+    run = Run()
+    for batch in run.loader:
+        run.step(batch)
+        add_to(run.net[2].weight)
+
+
+@refused
+def one_bit_of_a_weight(run):
+    for batch in run.loader:
+        run.step(batch)
+        bits = run.net[2].weight.data.view(-1).view(torch.int32)
+        bits[3] ^= 1
+
+
+@refused
+def frozen_weights_written_as_data(_):
+    run = Run(rows=400)
+    for inputs, labels in run.loader:
+        run.step((inputs, labels))
+        run.net[0].bias.data.copy_(inputs.mean(0)[:5])
+
+
+@harmless
+def averages_of_the_weights_kept_outside(_):
+    run = Run(rows=80)
+    average = torch.optim.swa_utils.AveragedModel(
+        run.net, multi_avg_fn=torch.optim.swa_utils.get_ema_multi_avg_fn(0.9)
+    )
+    for batch in run.loader:
+        run.step(batch)
+        average.update_parameters(run.net)
+    run.check()
+
+
+@harmless
+def weights_swapped_for_an_average_and_back(_):
+    run = Run(rows=80)
+    for batch in run.loader:
+        run.step(batch)
+        held = [p.detach().clone() for p in run.released]
+        for parameter, value in zip(run.released, held, strict=True):
+            parameter.data.mul_(0.5)
+            parameter.data.copy_(value)
+    run.check()
+
+
+@harmless
+def weights_given_other_memory_with_the_same_numbers(_):
+    run = Run(rows=80)
+    for batch in run.loader:
+        run.step(batch)
+        run.net[4].weight.data = run.net[4].weight.data.clone()
+    run.check()
+
+
+def test_weights_may_be_projected_in_a_hook_after_the_update():
+    run = Run(rows=80)
+    run.optimizer.register_step_post_hook(lambda *_: run.net[2].weight.data.clamp_(-0.1, 0.1))
+    for batch in run.loader:
+        run.step(batch)
+    assert run.net[2].weight.abs().max() <= 0.1
+
+
+def test_batches_of_names_pass_and_kept_ones_do_not():
+    class Named(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.embed, self.out = nn.Embedding(50, 4), nn.Linear(4, 2)
+
+        def forward(self, input_ids, attention_mask, labels=None):
+            held = (self.embed(input_ids) * attention_mask[..., None]).sum(1)
+            return self.out(held)
+
+    rows = [
+        {"input_ids": torch.randint(50, (7,)), "attention_mask": torch.ones(7), "labels": k % 2}
+        for k in range(80)
+    ]
+
+    def train(keep):
+        net, kept = Named(), None
+        optimizer = torch.optim.SGD(net.parameters(), lr=LR)
+        _, _, loader = PrivacyEngine().make_private(
+            module=net,
+            optimizer=optimizer,
+            data_loader=DataLoader(rows, batch_size=BATCH),
+            mechanism=rc.Gaussian(1.0),
+            sampling="fixed-size",
+        )
+        for _ in range(2):
+            for batch in loader:
+                kept = kept if keep and kept is not None else dict(batch)
+                optimizer.zero_grad()
+                cross_entropy(net(**kept), kept["labels"]).backward()
+                optimizer.step()
+
+    train(keep=False)
+    with pytest.raises(ValueError, match="those of an earlier batch"):
+        train(keep=True)
 
 
 @pytest.mark.filterwarnings("ignore:.*GradScaler.*")

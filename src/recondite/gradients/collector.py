@@ -62,6 +62,11 @@ class Collector:
         self._buffer: torch.Tensor | None = None
 
     @property
+    def passes(self) -> list[list[torch.Tensor]]:
+        """What each training pass was called with: the tensors with a row for every record."""
+        return self._watch.inputs
+
+    @property
     def layer_sizes(self) -> tuple[int, ...]:
         """Trainable parameters of each layer, in the order of the norms' columns."""
         return sizes_of(self.rules)

@@ -6,15 +6,17 @@ noise protects only what goes through the gradient. Both are looked at while tra
 - Before the first pass over two records or more the model runs once more on the batch and on two
   of its records alone, in evaluation mode and without a trace on the tape or in the generators.
   Every input of a trained layer must have one row for the one record, the same as in the batch.
+- There it also runs on each of the two as it trains. What is left in plain attributes of the layers
+  (tensors, numbers, lists of them) must be the same for both (:mod:`recondite.gradients.stored`).
 - After every pass no buffer and no parameter may have changed.
 
 What this cannot see: mixing in the loss, or outside the module that is called; mixing that depends
-on the values, or that begins later; data stored elsewhere than in buffers.
+on the values, or that begins later; data stored elsewhere than in the module, or only later on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -24,6 +26,8 @@ from torch.nn.utils.parametrizations import _SpectralNorm
 
 from recondite.gradients.first_step import FirstStep, cut
 from recondite.gradients.forwards import RecordedForward, WatchedForward
+from recondite.gradients.layers.slow import swapped
+from recondite.gradients.stored import data_kept
 from recondite.gradients.tape import Tape
 
 __all__ = ["Watch"]
@@ -33,7 +37,12 @@ _SAME, _SAME_HALF = 1e-3, 5e-2
 
 
 class Watch:
-    """Hooks on a model and its parts; the outermost one that is called is looked at."""
+    """Hooks on a model and its parts; the outermost one that is called is looked at.
+
+    Attributes:
+      inputs: What each pass since the batch was handed out was called with: the tensors that have a
+        row for every record.
+    """
 
     def __init__(self, model: nn.Module, layers: Collection[nn.Module], tape: Tape) -> None:
         self._tape = tape
@@ -44,6 +53,7 @@ class Watch:
         self._before: list[tuple[str, torch.Tensor, int]] = []
         self._values: dict[str, torch.Tensor] | None = None
         self._rows = True
+        self.inputs: list[list[torch.Tensor]] = []
         self._inside = {
             module: trained
             for module in model.modules()
@@ -101,8 +111,12 @@ class Watch:
         if first:
             if rows > 1 and self._rows:
                 self._check_rows(module, args, kwargs, rows)
+            if rows > 1:
+                self._check_kept(module, args, kwargs, rows)
             if rows != 1:  # one record tells nothing: the next batch will; nor does a refused one
                 self._checked.add(module)
+        given = [t.detach() for t in _tensors((args, kwargs)) if t.dim() and len(t) == rows]
+        self.inputs.append(given)
         self._before = [(name, t, t._version) for name, t in _state(module)]
         self._values = {n: t.clone() for n, t in module.named_buffers()} if first else None
         if self._rows:
@@ -151,6 +165,34 @@ class Watch:
                     ) from error
                 self._compare(together, alone, row, rows)
 
+    def _check_kept(
+        self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], rows: int
+    ) -> None:
+        """Refuses layers that keep in an attribute something that depends on the record."""
+
+        def alone(row: int) -> Callable[[], object]:
+            one = cut(args, row, rows), cut(kwargs, row, rows)
+
+            def run() -> object:
+                self._tape.rows = 1
+                buffers = {name: b.clone() for name, b in module.named_buffers()}
+                with torch.random.fork_rng(_devices(module)), swapped(module, buffers):
+                    return module(*one[0], **one[1])
+
+            return run
+
+        with self._aside(module, training=True):
+            try:
+                name = data_kept(module, (alone(0), alone(rows - 1)))
+            except Exception:  # a person's own model may refuse a batch of one as it likes
+                return
+        if name is not None:
+            raise ValueError(
+                f"{self._names[module]} keeps in its attribute {name} what depends on the records "
+                "it sees, and that carries no noise: do not keep it, or clear it at the end of "
+                "forward"
+            )
+
     def _run(
         self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], rows: int
     ) -> list[tuple[nn.Module, torch.Tensor]]:
@@ -188,18 +230,18 @@ class Watch:
                 )
 
     @contextmanager
-    def _aside(self, module: nn.Module) -> Iterator[None]:
-        """Evaluation mode without dropout and without a trace."""
+    def _aside(self, module: nn.Module, *, training: bool = False) -> Iterator[None]:
+        """Without a trace on the tape; in evaluation mode, unless it is to be as in training."""
         modes = [(part, part.training) for part in module.modules()]
         recording, self._tape.recording = self._tape.recording, False
         rows = self._tape.rows
         for part, _ in modes:
-            part.training = False
+            part.training = part.training and training
         try:
             yield
         finally:
-            for part, training in modes:
-                part.training = training
+            for part, mode in modes:
+                part.training = mode
             self._tape.recording, self._tape.probe, self._tape.rows = recording, None, rows
 
 

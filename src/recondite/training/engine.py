@@ -332,7 +332,7 @@ class PrivacyEngine:
         """Every notion of what was released; options as in :func:`recondite.account`."""
         if self.steps == 0:
             raise ValueError("nothing was released yet: train first")
-        self._run.handover.late.check(wait=True)
+        self._run.check_late()
         result = account(self.mechanism, self.schedule(), delta, **options)
         label = {True: (SIMULATION,), None: (UNLABELLED,), False: ()}[self.simulation]
         assumptions = (*label, *result.assumptions, *self._assumptions())

@@ -1,11 +1,16 @@
 """Whether the model and the optimizer still are what was made private, asked at every step.
 
-All that is compared is the identity of objects, flags and version counters: no tensor is read.
+What is compared is the identity of objects, flags, version counters, and two sums of bits
+(:mod:`recondite.training.checksums`): that of all released parameters, and that of one frozen
+parameter or buffer, each in its turn. They tell of writes that no version counter counts.
+Whose records a pass saw is asked by :mod:`recondite.training.reuse`, and what layers keep by
+:mod:`recondite.gradients.stored`.
 
-What cannot be noticed: records kept from an earlier batch and used in place of the one in hand
-(only their number is compared), data that a layer keeps in a plain Python attribute, weights that
-are written between the step and the next batch, and a layer or hook that mixes the records of a
-batch, where it was there when the model was made private.
+What cannot be noticed: weights that are written and put back before the step, and what a hook of
+the optimizer writes to them after its update; frozen weights that are written through ``.data``
+and put back before their turn; data kept outside the model, or by a layer that begins to keep them
+after its first pass; a layer or hook that mixes the records of a batch, where it was there when the
+model was made private, from values on or later.
 """
 
 from __future__ import annotations
@@ -19,6 +24,8 @@ from torch import nn
 from torch.optim import Optimizer
 
 from recondite.gradients.forwards import RecordedForward
+from recondite.mechanisms.releasing import Late
+from recondite.training.checksums import Checksum
 from recondite.training.distributed import Ranks
 from recondite.training.sampling import PrivateLoader
 
@@ -36,9 +43,11 @@ def refuse_private(module: nn.Module) -> None:
 class Guard:
     """Remembers what was made private, and refuses a step on anything else.
 
-    Guarantee: a step that passes updates exactly the parameters that are released; since the batch
-    was handed out nothing else was written to them, and since its epoch began nothing was written
-    to the model's frozen parameters and buffers (where a layer could store its input).
+    Guarantee: a step that passes updates exactly the parameters that are released. Since the last
+    update, or since the epoch began, nothing else changed them, and since the epoch began nothing
+    was written to the model's frozen parameters and buffers (where a layer could store its input),
+    as far as version counters tell; what they do not is seen when the tensor's turn comes. On a GPU
+    sums of bits are compared when they have arrived, without waiting: some steps later.
     """
 
     def __init__(
@@ -49,10 +58,24 @@ class Guard:
         released: Sequence[nn.Parameter],
         recorded: Iterable[nn.Module],
         ranks: Ranks,
+        late: Late,
         *,
         stored: bool = False,
     ) -> None:
-        """With ``stored`` layers may write to buffers: for training that promises nothing."""
+        """Remembers all parts.
+
+        Args:
+          module: The model.
+          optimizer: Over its trainable parameters.
+          loader: Draws the batches.
+          released: The parameters that a step updates.
+          recorded: The layers that write to the tape.
+          ranks: The processes that train.
+          late: Where to ask a GPU.
+          stored: Layers may write to buffers, and people to weights: for training that promises
+            nothing.
+        """
+        self._late, self._stored = late, stored
         self._module, self._optimizer, self._loader = module, optimizer, loader
         self._ranks = ranks
         self._released = list(released)
@@ -73,12 +96,23 @@ class Guard:
         first = self._released[0]
         self._place = (first.device, first.dtype)
         self._draws = _draws(loader)
+        self._checksum = Checksum(self._released)
+        self._each = [Checksum([tensor]) for tensor in self._fixed]
+        self._turn = 0
         self.begin()
 
     def begin(self) -> None:
         """An epoch begins: weights and buffers may have been loaded before it."""
         self._fixed_versions = [tensor._version for tensor in self._fixed]
+        if not self._stored:
+            self._sums = [checksum() for checksum in self._each]
+        self.updated()
         self.opened()
+
+    def updated(self) -> None:
+        """The optimizer has moved the weights: nobody else does, until its next step."""
+        if not self._stored:
+            self._sum = self._checksum()
 
     def opened(self) -> None:
         """A batch is handed out: until its step nobody writes to the weights."""
@@ -135,6 +169,7 @@ class Guard:
                 f"{name} is not trained but was written to since the epoch began: a layer that "
                 "stores what it sees releases it without noise"
             )
+        self._check_bits()
         for layer, forward in zip(self._recorded, self._forwards, strict=True):
             if vars(layer).get("forward") is not forward:
                 raise ValueError(
@@ -151,6 +186,31 @@ class Guard:
             raise ValueError(
                 "the module's device or dtype was changed since make_private: change it before"
             )
+
+    def _check_bits(self) -> None:
+        if self._stored:
+            return
+        self._compare(
+            self._checksum(),
+            self._sum,
+            "the weights were changed since the last step, other than by the optimizer: change "
+            "them between epochs, or in a hook of its step (register_step_post_hook) that reads "
+            "no data",
+        )
+        if self._fixed:
+            self._turn = (self._turn + 1) % len(self._fixed)
+            self._compare(
+                self._each[self._turn](),
+                self._sums[self._turn],
+                f"{self._name(self._fixed[self._turn])} is not trained but was changed since the "
+                "epoch began: what is stored of the data there carries no noise",
+            )
+
+    def _compare(self, now: torch.Tensor, then: torch.Tensor, otherwise: str) -> None:
+        if now.is_cuda and then.is_cuda:
+            self._late.ask(now == then, otherwise)
+        elif int(now) != int(then):
+            raise ValueError(otherwise)
 
     def before_update(self) -> Callable[[], None]:
         """For hooks of the optimizer that run between the release and the update.

@@ -31,6 +31,7 @@ def release_first(
     optimizer: Optimizer,
     release: Callable[[], bool],
     unchanged: Callable[[], Callable[[], None]],
+    updated: Callable[[], None],
 ) -> Callable[[], None]:
     """Has ``optimizer.step`` call ``release``, and go on only where that says so.
 
@@ -38,6 +39,7 @@ def release_first(
       optimizer: Any torch optimizer; it keeps its class.
       release: Turns the last backward pass into gradients; False while a batch is incomplete.
       unchanged: Asked after the release; gives a check that it was not altered since.
+      updated: Told after the update, and after what hooks did to the weights then.
 
     Returns:
       A function that gives the optimizer its own step back.
@@ -59,6 +61,7 @@ def release_first(
                 loss = closure()
         if release():
             _update(own, original, unchanged)
+            updated()
         return loss
 
     # A bound method, since learning-rate schedulers wrap what they find here.

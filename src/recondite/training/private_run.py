@@ -15,7 +15,8 @@ from torch.optim import Optimizer
 from recondite.gradients.clipping import Bound
 from recondite.gradients.collector import Collector
 from recondite.gradients.handover import Handover, Turn, directions_sum
-from recondite.mechanisms import Mechanism, NoNoise
+from recondite.mechanisms import Mechanism
+from recondite.mechanisms.none import hands_over
 from recondite.numerics.fork_safe import Renewed
 from recondite.numerics.random import new_generator
 from recondite.training.compiled import CompiledPass, Criterion
@@ -30,6 +31,7 @@ from recondite.training.ledger import Ledger, LedgerError
 from recondite.training.limit import Limit
 from recondite.training.loss_check import LossCheck
 from recondite.training.optimizers import check_optimizer, release_first
+from recondite.training.reuse import Reuse
 from recondite.training.sampling import Draw, LoaderEvents, PrivateLoader
 from recondite.training.step_parameters import StepParameters, step_parameters
 
@@ -113,14 +115,16 @@ class PrivateRun(LoaderEvents):
                 rows = loader.physical_batch_size or loader.batch_size
                 given = (module, criterion, collector, self.bound, rows)
                 self.compiled = CompiledPass(*given, mean=self.mean)
+            self._reuse = Reuse() if promised and self.compiled is None else None
             watching = collector.attached and not self.vouched
             self._loss_check = LossCheck(module, mean=self.mean, watching=watching)
             undo.callback(self._loss_check.detach)
-            parts = collector.parameters, collector.recorded, ranks
+            parts = collector.parameters, collector.recorded, ranks, self.handover.late
             self._guard = Guard(module, optimizer, loader, *parts, stored=not promised)
             undo.callback(ranks.attach())
             self._agree(module, optimizer, seed=seed, secure=secure)
-            undo.callback(release_first(optimizer, self.step, self._guard.before_update))
+            guard = self._guard
+            undo.callback(release_first(optimizer, self.step, guard.before_update, guard.updated))
             self._undo = undo.pop_all()
         self._observers: list[Callable[[Turn], None]] = []
         self._records: list[int] = []
@@ -194,7 +198,7 @@ class PrivateRun(LoaderEvents):
             with self.ranks.telling():
                 self.ranks.check()
                 self.forget()
-                self.handover.late.check(wait=True)
+                self.check_late()
                 self._guard.begin()
                 self._ledger.before_epoch()
             self.ranks.meet(1, self._ledger.epochs)
@@ -208,11 +212,21 @@ class PrivateRun(LoaderEvents):
         self._collector.tape.clear()
         self._loss_check.clear()
         self._guard.opened()
+        self._collector.passes.clear()
+        if self._reuse is not None:
+            self._reuse.opened(self.loader.batch)
+
+    def check_late(self) -> None:
+        """Waits for what a GPU has not answered yet: on releases, weights and rows."""
+        self.handover.late.check(wait=True)
+        if self._reuse is not None:
+            self._reuse.check(wait=True)
 
     def forget(self) -> None:
         """Drops what was collected and not released."""
         self._clear()
         self._collector.tape.clear()
+        self._collector.passes.clear()
         for parameter in self._collector.parameters:
             parameter.grad = None
 
@@ -242,6 +256,9 @@ class PrivateRun(LoaderEvents):
         with self.ranks.telling():
             draw = self.loader.take()
             self._guard.check()
+            if self._reuse is not None:
+                self._reuse.judge(draw, self._collector.passes)
+                self._collector.passes.clear()
             if draw.keep and self.compiled is None:
                 self._loss_check.judge(draw.rows)
             if self._plain(draw):
@@ -330,7 +347,7 @@ class PrivateRun(LoaderEvents):
 
 def _undefended(mechanism: Mechanism, bound: Callable[[int], Bound]) -> bool:
     """Whether nothing is bounded and nothing noised: nothing can be broken then."""
-    if mechanism.stage == "record" or type(mechanism).perturb is not NoNoise.perturb:
+    if mechanism.stage == "record" or not hands_over(mechanism):
         return False
     try:
         return not math.isfinite(bound(1).norm)

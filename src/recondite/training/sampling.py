@@ -127,7 +127,7 @@ class PrivateLoader:
       handed_out: Pieces handed out since the last step; none after the end of an epoch.
       padded: Whether every piece has ``physical_batch_size`` rows: copies of a record that is drawn
         without looking fill it up, and count for nothing.
-      batch: The piece in hand, where they are padded.
+      batch: The piece in hand.
 
     With ``ranks`` each process hands out its own part of the batches that the first one draws;
     sizes and schedules are those of whole batches, pieces those of this process.
@@ -372,8 +372,10 @@ class PrivateLoader:
             self.draw, fresh = draw, draw.last
             self.handed_out += 1
             self._process = process
-            self.batch = batch if self.padded else None
+            self.batch = batch
             self.events.opened()
+            if not self.padded:
+                self.batch = None
             yield batch
         if mine == self._epoch:
             self.handed_out = 0  # the epoch is over: what is left of it is not stepped on
