@@ -81,7 +81,7 @@ def _leaked(folder: Path) -> None:
 
 def output(command: str, folder: Path) -> list[str]:
     """Lines that a command prints, without trailing blanks."""
-    environment = {**os.environ, "NO_COLOR": "1"}
+    environment = {**os.environ, "NO_COLOR": "1", "COLUMNS": "160"}  # no table of a page wraps
     words = shlex.split(command.replace("\\\n", " "))
     started = ["-m", "recondite"] if words[1] in _PAPERS else ["-c", _ALONE]
     done = subprocess.run(

@@ -16,6 +16,7 @@ from recondite.cli.attack import _NAMES
 from recondite.cli.main import run
 from recondite.cli.monitor import _Count
 from recondite.configuration import CLIPPINGS, NORMS, OPTIMIZERS, PIXELS
+from recondite.mechanisms import mechanisms
 
 RUN = ["--rate", "0.0355", "--steps", "580", "--delta", "1e-4"]
 
@@ -147,3 +148,27 @@ def test_the_time_that_is_left_does_not_swing():
     assert len(seen) > 50
     assert all(whole / 2 <= end <= 2 * whole for end in seen)
     assert all(abs(b - a) <= 0.1 * whole for a, b in itertools.pairwise(seen))
+
+
+@pytest.mark.parametrize("columns", ["80", "120", ""])
+def test_piped_lines_keep_to_columns(monkeypatch, capsys, columns):
+    """80 where nothing says otherwise: a pipe has no width of its own."""
+    monkeypatch.setenv("COLUMNS", columns)
+    monkeypatch.setattr(type(sys.stdout), "isatty", lambda _: False)
+    options = ["--records", "4000", "--batch-size", "128", "--epochs", "20", "--delta", "1e-5"]
+    for mechanism in (["gaussian", "--noise-multiplier", "1"],
+                      ["vmf", "--kappa", "500", "--dim", "13700"]):  # fmt: skip
+        assert run(["account", *mechanism, *options]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert max(map(len, lines)) <= int(columns or 80), lines
+
+
+def test_a_misspelt_mechanism_is_answered_and_every_choice_is_in_the_help(capsys):
+    assert run(["account", "gausian"]) == 2
+    said = capsys.readouterr().err
+    assert "did you mean gaussian?" in said
+    assert run(["account", "--help"]) == 0
+    shown = capsys.readouterr().out
+    for name, kind in mechanisms().items():
+        if kind.__module__.startswith("recondite."):
+            assert name in shown

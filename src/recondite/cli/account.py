@@ -38,14 +38,18 @@ mutual information, reconstruction robustness, metric privacy, and those of othe
 `recondite account gaussian --noise-multiplier 1.1 --records 60000 --batch-size 128 --epochs 3
 --delta 1e-5`
 
-MECHANISM is gaussian, vmf, partitioned, directional or none.
+MECHANISM is gaussian, vmf, partitioned, directional, parameter-channel, none, or one that another
+package brings.
 """
 
 
 @shared(MECHANISM, RUN)
 def account(
     mechanism: Annotated[
-        str, typer.Argument(help="gaussian, vmf, partitioned, directional or none.")
+        str,
+        typer.Argument(
+            help="gaussian, vmf, partitioned, directional, parameter-channel, none, or another’s."
+        ),
     ],
     selected_from: Annotated[
         int | None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import difflib
 import functools
 import inspect
 import math
@@ -243,7 +244,9 @@ def build_mechanism(
     known = mechanisms()
     for option in (name, also or name):
         if option not in known:
-            raise ValueError(f"mechanism must be one of {', '.join(known)}, got {option!r}")
+            near = difflib.get_close_matches(str(option), known, 1)
+            meant = f": did you mean {near[0]}?" if near else ""
+            raise ValueError(f"mechanism must be one of {', '.join(known)}, got {option!r}{meant}")
     typed = _settings(given)
     own = {field.name for field in dataclasses.fields(known[name])}
     allowed = own | {field.name for field in dataclasses.fields(known[also or name])}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -55,8 +56,8 @@ def print_table(
     from rich.table import Table
     from rich.text import Text
 
-    # Without a terminal, width is nobody's limit: lines stay whole for grep.
-    console = Console(width=None if sys.stdout.isatty() else 160, highlight=False)
+    # COLUMNS where it is set, else the terminal's; 80 where there is none: --json is for programs.
+    console = Console(width=shutil.get_terminal_size().columns, highlight=False)
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for index, name in enumerate(columns):
         right = index in numbers
