@@ -257,3 +257,18 @@ def test_bad_input_is_one_line_and_code_2(tmp_path):
     done = run(tmp_path, "federate", "up", "--defence", "magic", "--out", "other")
     assert done.returncode == 2
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_a_demo_of_tables_goes_without_the_auditor_and_announces_no_report(tmp_path):
+    rows = [f"{i % 7},{i % 5},{i % 2}" for i in range(120)]
+    (tmp_path / "p.csv").write_text("\n".join(["age,hours,rich", *rows]) + "\n")
+    done = run(
+        tmp_path, "federate", "demo", "--data", "p.csv#rich", "--clients", "2", "--rounds", "1",
+        "--partition", "iid", "--local-steps", "1", "--out", "out",
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    said = [line for line in done.stderr.splitlines() if line.startswith("without the auditor")]
+    assert len(said) == 1
+    assert "--audit-seconds 0" in said[0]
+    assert "nothing was rebuilt, so no report" in " ".join(done.stdout.split())
+    assert not (tmp_path / "out" / "report.html").exists()

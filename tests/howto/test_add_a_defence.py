@@ -87,3 +87,18 @@ def test_a_federated_client_can_be_pinned_to_it(installed, tmp_path, level):
     cost = spent(ReleaseLedger(tmp_path / "client-1").lines())
     assert (cost.level, cost.rounds) == (level, 1)
     assert rows[-1]["epsilon"] >= cost.epsilon > 0
+
+
+@pytest.mark.parametrize("command", ["account", "calibrate"])
+def test_the_commands_print_what_the_page_says(command, installed, capsys, monkeypatch):
+    from recondite.cli.main import run
+
+    text = next(b for b in blocks("sh") if f"recondite {command} sketched" in b)
+    typed = text[text.index(f"recondite {command}") :].replace("\\\n", " ").split("\n")[0]
+    monkeypatch.setenv("COLUMNS", "112")
+    assert run(typed.split()[1:]) == 0
+    first = {"account": "sketched: noise", "calibrate": "sketched with"}[command]
+    shown = next(block for block in blocks("text") if block.startswith(first))
+    # A wheel alone has no papers beside it: here their lines may stand in between.
+    printed = capsys.readouterr().out.splitlines()
+    assert [line for line in printed if "paper's approach" not in line] == shown.splitlines()

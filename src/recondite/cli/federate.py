@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -112,7 +113,12 @@ def demo(
         attack_steps=300,
     )
     if base.audit_every:
-        check_auditable(base)
+        try:
+            check_auditable(base)
+        except ValueError as reason:
+            base = replace(base, audit_every=0)
+            if not settings.quiet:
+                print(f"without the auditor: {reason}", file=sys.stderr, flush=True)
     plans = federations(
         base,
         partitions=("iid", "dirichlet") if partition == "both" else (partition,),
@@ -141,7 +147,7 @@ def demo(
 
         print_json(json_ready({"schema_version": 1, "rounds": rows, "report": page}))
         return
-    _show(rows, out, simulation=seed >= 0)
+    _show(rows, out, page, simulation=seed >= 0)
 
 
 def _report(folders: list[Path], path: Path) -> str | None:
@@ -154,7 +160,7 @@ def _report(folders: list[Path], path: Path) -> str | None:
     return path.name if found else None
 
 
-def _show(rows: list[Row], out: Path, *, simulation: bool) -> None:
+def _show(rows: list[Row], out: Path, page: str | None, *, simulation: bool) -> None:
     table = []
     for row in rows:
         algorithm = "FedSGD" if row["local_steps"] == 1 else f"FedAvg E={row['local_steps']}"
@@ -163,10 +169,11 @@ def _show(rows: list[Row], out: Path, *, simulation: bool) -> None:
         table.append([*shown, figure(row["ssim"], 2), figure(row["mse"], 2)])
     columns = ["partition", "algorithm", "defence", "round", "accuracy"]
     columns += ["leaked by one client, at most", "protects", "best SSIM", "its MSE"]
+    more = f", and {page} of what was rebuilt" if page else "; nothing was rebuilt, so no report"
     notes = [
         "best SSIM: what the server rebuilt best of one client's round; 1 is an exact copy",
         "no amplification by client sampling is claimed; Γ_server and the prior are not bounded",
-        f"written to {out}: a folder for each federation, and report.html of what was rebuilt",
+        f"written to {out}: a folder for each federation{more}",
     ]
     if simulation:
         notes.insert(0, "a simulation: noise that follows from a seed protects nobody")

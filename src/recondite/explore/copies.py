@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import shlex
+import sys
 from typing import Any
 
-import recondite as rc
 from recondite.explore.question import Query
 
 __all__ = ["copies"]
@@ -27,7 +27,8 @@ def _python(asked: Query) -> str:
     kind = type(asked.mechanism)
     values = ", ".join(f"{name}={value!r}" for name, value in _given(asked).items())
     named, first = f"rc.{kind.__name__}", "import recondite as rc\n"
-    if getattr(rc, kind.__name__, None) is not kind:
+    top = sys.modules["recondite"]  # no import: whoever depends on the top depends on all
+    if getattr(top, kind.__name__, None) is not kind:
         named, first = kind.__name__, f"{first}from {kind.__module__} import {kind.__name__}\n"
     return (
         f"{first}\n"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -102,32 +103,59 @@ class Serving:
 _SERVING: ContextVar[Serving | None] = ContextVar("recondite_serving", default=None)
 
 
-def _patch_loaders() -> None:
-    """Makes torch's loaders ask, when iterated, whether a channel is in force."""
-    import torch.utils.data
+class _AskingLoaders:
+    """Torch's loaders ask whether a channel is in force while anybody is inside, and only then."""
 
-    kind: Any = torch.utils.data.DataLoader
-    original = kind.__iter__
-    if getattr(original, "_recondite", False):
-        return
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._original: Any = None
 
-    def iterate(self: Any) -> Any:
-        current = _SERVING.get()
-        if current is None or isinstance(self, Protected):
-            return original(self)
-        return iter(current.protected(self))
+    def enter(self) -> None:
+        """The first one in has loaders ask, when they are iterated."""
+        import torch.utils.data
 
-    kind.__iter__ = iterate
-    kind.__iter__._recondite = True
+        with self._lock:
+            self._inside += 1
+            if self._inside > 1:
+                return
+            kind: Any = torch.utils.data.DataLoader
+            original = self._original = kind.__iter__
+
+            def iterate(loader: Any) -> Any:
+                current = _SERVING.get()
+                if current is None or isinstance(loader, Protected):
+                    return original(loader)
+                return iter(current.protected(loader))
+
+            kind.__iter__ = iterate
+
+    def leave(self) -> None:
+        """The last one out gives torch back what it had."""
+        import torch.utils.data
+
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                kind: Any = torch.utils.data.DataLoader
+                kind.__iter__, self._original = self._original, None
+
+
+_LOADERS = _AskingLoaders()
 
 
 @contextmanager
 def serving(current: Serving) -> Iterator[Serving]:
-    """While inside, every torch ``DataLoader`` that is iterated serves noisy copies."""
-    _patch_loaders()
+    """While inside, every torch ``DataLoader`` that is iterated serves noisy copies.
+
+    Only here: other threads' loaders, which see another context, serve what they hold, and after
+    the last one is out torch's class is as it was.
+    """
     current.begin()
+    _LOADERS.enter()
     token = _SERVING.set(current)
     try:
         yield current
     finally:
         _SERVING.reset(token)
+        _LOADERS.leave()

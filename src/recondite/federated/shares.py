@@ -151,7 +151,10 @@ def check_auditable(policy: Policy) -> None:
     try:
         as_images(held_out_set(policy))
     except ValueError as reason:
-        raise ValueError(f"audit_every must be 0 (--audit-seconds 0): {reason}") from None
+        raise ValueError(
+            f"no auditor can rebuild these records, so leave it out with --audit-seconds 0 "
+            f"(audit_every=0 in Python): {reason}"
+        ) from None
 
 
 def initial_model(policy: Policy) -> Any:

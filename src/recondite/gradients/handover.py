@@ -15,7 +15,8 @@ from recondite.gradients.clipping import Bound, safe_factors
 from recondite.gradients.collector import Collector, sizes_of
 from recondite.gradients.layers import rules_for
 from recondite.gradients.layers.norms import above
-from recondite.mechanisms import Mechanism, Neighbouring, NoNoise, Setting, Units
+from recondite.mechanisms import Mechanism, Neighbouring, Setting, Units
+from recondite.mechanisms.none import hands_over
 from recondite.mechanisms.releasing import Late, draw
 
 __all__ = [
@@ -75,7 +76,7 @@ class Handover:
     @property
     def plain(self) -> bool:
         """Whether what is handed over comes back as it is. Any other must be asked."""
-        return type(self.mechanism).perturb is NoNoise.perturb
+        return hands_over(self.mechanism)
 
     @property
     def per_record(self) -> bool:

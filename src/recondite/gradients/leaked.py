@@ -12,7 +12,8 @@ from recondite.gradients.clipping import Bound, bound_rule
 from recondite.gradients.collector import Collector
 from recondite.gradients.handover import Handover, Turn, bound_rows, directions_sum
 from recondite.gradients.losses import usual_loss
-from recondite.mechanisms import Mechanism, NoNoise, Observed
+from recondite.mechanisms import Mechanism, Observed
+from recondite.mechanisms.none import hands_over
 from recondite.mechanisms.releasing import draw
 from recondite.numerics.random import new_generator
 
@@ -55,7 +56,7 @@ def leaked_gradients(
     if mechanism is None:
         return _bare(model, images, labels, loss_fn)
     own = copy.deepcopy(model).train()
-    if clipping == "none" and type(mechanism).perturb is NoNoise.perturb:
+    if clipping == "none" and hands_over(mechanism):
         return _bare(own, images, labels, loss_fn)  # nothing is bounded: no record stands alone
     collector = Collector(own)
     bound = bound_rule(clipping, max_grad_norm, len(collector.rules))

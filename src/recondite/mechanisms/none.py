@@ -15,7 +15,7 @@ from recondite.mechanisms.base import (
     UndefinedNotionError,
 )
 
-__all__ = ["NoNoise"]
+__all__ = ["NoNoise", "hands_over"]
 
 _ROUNDING = 1e-3  # of a batch's sum in single precision, in units of one record, with room to spare
 
@@ -85,3 +85,8 @@ class NoNoise(Mechanism):
     def fisher_information(self) -> float:
         """Infinite."""
         return math.inf
+
+
+def hands_over(mechanism: Mechanism) -> bool:
+    """Whether gradients leave as they are; what overrides ``perturb`` does something to them."""
+    return type(mechanism).perturb is NoNoise.perturb
