@@ -62,6 +62,11 @@ EXTRAS = frozenset(
 )
 
 
+def pytest_configure(config):
+    if config.getoption("--base"):
+        config.option.doctest_ignore_import_errors = True
+
+
 def absent(config, error):
     """The package of an extra that an error says is missing, with ``--base``."""
     while isinstance(error, BaseException) and not isinstance(error, ModuleNotFoundError):
