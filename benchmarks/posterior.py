@@ -96,8 +96,8 @@ def picked(victim: Victim, releases: int) -> dict[str, Any]:
             torch.cat([chosen.labels, pool.labels]),
             wanted.to(chosen.images.device),
         ).cpu()
-        own = likely[:, :count].diagonal()[:, None]
-        scores = torch.cat([own, likely[:, count:]], 1).numpy()
+        true = likely[:, :count].diagonal()[:, None]
+        scores = torch.cat([true, likely[:, count:]], 1).numpy()
     return {str(n): identified([scores], n).to_dict() for n in (10, 100, 1000)}
 
 

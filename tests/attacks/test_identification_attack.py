@@ -65,6 +65,7 @@ def test_every_defence_has_rates_beside_bounds(defence):
         assert any("too few for 1000 candidates" in note for note in row["notes"])
         for one in row["identification"]:
             assert one["candidates"] == 10
+            assert one["among"] in ("alike", "one of each label")
             assert one["games"] == 12
             assert one["low"] <= one["rate"] <= one["high"]
             # Twelve games: the least that is certain enough to be no accident.

@@ -3,7 +3,10 @@
 import json
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from recondite.attacks.identification.result import chances_one_a_label, every_label_alike
 
 ROOT = Path(__file__).resolve().parents[2]
 STORED = json.loads((ROOT / "results" / "identification.json").read_text())
@@ -90,3 +93,23 @@ def test_von_mises_fisher_is_tight_at_its_worst_pair(name):
         f"{found['two']['rate']:.3f}",
         f"{found['ten']['rate']:.3f}",
     )
+
+
+def test_every_label_counts_alike_with_one_candidate_of_each():
+    """Against a plain mean over labels, and against the bound of a game with uniform candidates."""
+    rng = np.random.default_rng(0)
+    labels = np.repeat([0, 1, 2], [60, 30, 10])
+    pool = np.arange(90) % 3
+    scores = rng.normal(size=(100, 91))
+    scores[:, 0] += 1.0 + labels
+    each = chances_one_a_label(scores, labels, pool)
+    weighed = every_label_alike(each, labels)
+    stratified = np.mean([each[labels == one].mean() for one in range(3)])
+    assert weighed.mean() == pytest.approx(stratified)
+    assert weighed.mean() != pytest.approx(each.mean(), abs=0.01)
+    # Scores that are the label's alone win by the label's frequency: a guess of one label has 1/3.
+    certain = np.zeros((100, 91))
+    certain[:, 0] = labels == 0
+    certain[:, 1:] = pool == 0
+    guess = every_label_alike(chances_one_a_label(certain, labels, pool), labels)
+    assert guess.mean() == pytest.approx(1 / 3)

@@ -248,6 +248,7 @@ class Identification:
       bound: No attacker of this threat succeeds more often; None where no bound is proven.
       relation: Which neighbouring data sets the bound and the game speak of.
       reason: Why there is no bound, in one line; empty where there is one.
+      among: How candidates were drawn: all alike, or one of each label.
     """
 
     found: Identified
@@ -255,10 +256,12 @@ class Identification:
     bound: float | None
     relation: str
     reason: str = ""
+    among: str = "alike"
 
     def to_dict(self) -> dict[str, Any]:
         """As a row says it."""
-        own = {key: getattr(self, key) for key in ("participation", "bound", "relation", "reason")}
+        keys = ("participation", "bound", "relation", "reason", "among")
+        own = {key: getattr(self, key) for key in keys}
         return {**self.found.to_dict(), **own}
 
 

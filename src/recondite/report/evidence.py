@@ -76,6 +76,7 @@ class Chance:
     bound: float | None
     relation: str
     reason: str
+    among: str = "alike"
 
     @property
     def blind(self) -> float:
@@ -158,15 +159,16 @@ def participation_of(row: Row) -> str:
 
 
 def _chances(rows: Sequence[Row]) -> list[Chance]:
-    groups: dict[tuple[str, int], list[tuple[Row, Row]]] = {}
+    groups: dict[tuple[str, int, str], list[tuple[Row, Row]]] = {}
     for row in rows:
         for item in row.get("identification") or []:
             count = number(item.get("candidates"))
             if count and count >= 2 and number(item.get("rate")) is not None:
                 side = str(item.get("participation") or participation_of(row))
-                groups.setdefault((side, int(count)), []).append((row, item))
+                among = str(item.get("among") or "alike")
+                groups.setdefault((side, int(count), among), []).append((row, item))
     out = []
-    for (side, count), found in groups.items():
+    for (side, count, among), found in groups.items():
         items = [item for _, item in found]
         bounds = [number(item.get("bound")) for item in items]
         known = [bound for bound in bounds if bound is not None]
@@ -185,9 +187,14 @@ def _chances(rows: Sequence[Row]) -> list[Chance]:
                 max(known) if len(known) == len(bounds) else None,
                 str(items[0].get("relation") or ""),
                 next((str(item["reason"]) for item in items if item.get("reason")), ""),
+                among,
             )
         )
     return out
+
+
+def _drawn(among: str) -> str:
+    return "" if among == "alike" else f" ({among})"
 
 
 def _identified(one: Chance) -> AttackFinding:
@@ -197,8 +204,8 @@ def _identified(one: Chance) -> AttackFinding:
         one.participation,
         one.low > one.blind,
         (one.rate - one.blind) / (1.0 - one.blind),
-        f"picked the record out of {one.candidates:,} in {chance(one.rate)} of cases "
-        f"({100 * one.confidence:g}%: {chance(one.low)}–{chance(one.high)}; "
+        f"picked the record out of {one.candidates:,}{_drawn(one.among)} in {chance(one.rate)} of "
+        f"cases ({100 * one.confidence:g}%: {chance(one.low)}–{chance(one.high)}; "
         f"blind {chance(one.blind)})",
     )
 

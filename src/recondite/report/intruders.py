@@ -136,6 +136,7 @@ def _chances(answers: Answers, one: Standing) -> dict[str, Any]:
         "cells": cells,
         "how": f"{games}{'s' if first.runs > 1 else ''}"
         + (f"; {first.relation}" if first.relation else "")
+        + ("" if first.among == "alike" else f"; out of {first.candidates}: {first.among}")
         + (f"; {reason}" if reason else ""),
     }
 

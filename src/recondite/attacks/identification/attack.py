@@ -18,7 +18,12 @@ from recondite.attacks.base import Attack, AttackRequest, Available, Threat
 from recondite.attacks.identification.bounds import Ceiling, of_copies, of_run
 from recondite.attacks.identification.game import IdentificationGame
 from recondite.attacks.identification.replay import replayed, seen_by_training, targets_of
-from recondite.attacks.identification.result import identified
+from recondite.attacks.identification.result import (
+    chances_one_a_label,
+    every_label_alike,
+    identified,
+    summarised,
+)
 from recondite.attacks.knowledge import Knowledge
 from recondite.attacks.outcome import Identification, Outcome
 from recondite.gradients.leaked import Releases
@@ -60,7 +65,9 @@ class Identify(Attack):
 
     Attributes:
       candidates: Numbers n, the record among them; those that the held-out records are too few for
-        are left out, with a note.
+        are left out, with a note. Where n is the number of classes it is also played with one
+        candidate of each label, every label alike: no two of them have nearly the same gradient,
+        so that this comes nearest the bound.
       games: Records that are played for.
     """
 
@@ -126,6 +133,7 @@ class Identify(Attack):
         return self._outcome(
             {"secret": (made.scores("secret"), secret), "known": (made.scores("known"), known)},
             [*notes, *([_STAND_IN] if made.game.estimated else [])],
+            self._labels(victim, list(made.places)),
         )
 
     def _update(self, victim: Victim, chosen: list[int]) -> Outcome:
@@ -173,6 +181,7 @@ class Identify(Attack):
         return self._outcome(
             {"known": (game.known, of_run(made.mechanism, once))},
             [*notes, *([_STAND_IN] if game.estimated else [])],
+            self._labels(victim, chosen),
         )
 
     def _copies(self, victim: Victim, chosen: list[int], *, whole: bool) -> Outcome:
@@ -192,23 +201,47 @@ class Identify(Attack):
         sides = ("secret", "known") if whole else ("known",)
         return self._outcome(dict.fromkeys(sides, played), [_LABELS])
 
-    def _outcome(self, played: dict[str, tuple[Array, Ceiling]], notes: list[str]) -> Outcome:
+    def _labels(self, victim: Victim, chosen: list[int]) -> tuple[Array, Array] | None:
+        """Labels of the records and of the pool, where one candidate of each is worth playing."""
+        records, pool = victim.records.training, victim.records.test
+        mine = records.labels[torch.tensor(chosen)].cpu().numpy()
+        theirs = pool.labels.cpu().numpy()
+        count = len(records.classes)
+        everywhere = all(len(np.unique(part)) == count for part in (mine, theirs))
+        return (mine, theirs) if count in self.numbers and everywhere else None
+
+    def _outcome(
+        self,
+        played: dict[str, tuple[Array, Ceiling]],
+        notes: list[str],
+        labels: tuple[Array, Array] | None = None,
+    ) -> Outcome:
         pool = next(iter(played.values()))[0].shape[1] - 1
         few = [str(n) for n in self.numbers if n > pool + 1]
         if few:
             notes = [*notes, f"held-out records are too few for {' and '.join(few)} candidates"]
         sides: tuple[Literal["secret", "known"], ...] = ("secret", "known")
-        return Outcome(
-            identification=tuple(
-                Identification(identified([scores], n), side, ceiling.at(n), ceiling.relation)
-                for side in sides
-                if side in played
-                for scores, ceiling in [played[side]]
-                for n in self.numbers
-                if n <= pool + 1
-            ),
-            notes=tuple(notes),
-        )
+        found = [
+            Identification(identified([scores], n), side, ceiling.at(n), ceiling.relation)
+            for side in sides
+            if side in played
+            for scores, ceiling in [played[side]]
+            for n in self.numbers
+            if n <= pool + 1
+        ]
+        if labels is not None:
+            count = len(np.unique(labels[0]))
+            for side in sides:
+                if side not in played:
+                    continue
+                scores, ceiling = played[side]
+                each = every_label_alike(chances_one_a_label(scores, *labels), labels[0])
+                rate = summarised([each], count)
+                bound = ceiling.at(count)
+                found.append(
+                    Identification(rate, side, bound, ceiling.relation, among="one of each label")
+                )
+        return Outcome(identification=tuple(found), notes=tuple(notes))
 
 
 def _squared(rows: Array, others: Array) -> Array:

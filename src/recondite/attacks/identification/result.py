@@ -15,7 +15,14 @@ from scipy.stats import t as student
 
 from recondite import _validate
 
-__all__ = ["Identified", "chances", "chances_one_a_label", "identified", "summarised"]
+__all__ = [
+    "Identified",
+    "chances",
+    "chances_one_a_label",
+    "every_label_alike",
+    "identified",
+    "summarised",
+]
 
 Array = npt.NDArray[np.float64]
 _ENOUGH_RUNS = 6  # for a bootstrap over runs to be an interval at all
@@ -104,6 +111,16 @@ def chances_one_a_label(scores: Array, targets: Array, pool: Array) -> Array:
     wins = np.stack([below[:, labels == name].mean(1) for name in names], 1)
     wins[names[None, :] == np.asarray(targets)[:, None]] = 1.0
     out: Array = wins.prod(1)
+    return out
+
+
+def every_label_alike(chances: Array, labels: Array) -> Array:
+    """The games' chances weighed so that every label counts alike, whose mean is the rate.
+
+    With one candidate of each label a blind guess then has 1/n, and so has the bound.
+    """
+    names, place, count = np.unique(labels, return_inverse=True, return_counts=True)
+    out: Array = np.asarray(chances, float) * (len(labels) / (len(names) * count[place]))
     return out
 
 
