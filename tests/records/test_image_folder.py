@@ -128,3 +128,25 @@ def test_folders_that_cannot_be_used_are_refused(tmp_path, picture):
         load(tmp_path / "few", test_fraction=1.5)
     with pytest.raises(ValueError, match="attribute is not an option of a folder of images"):
         load(tmp_path / "few", attribute="x")
+
+
+@pytest.mark.parametrize("link", ["elk", "cat/more", "cat/9.png", "cat/old.txt"])
+def test_links_are_refused_in_one_line(animals, picture, tmp_path, link):
+    picture(tmp_path / "elsewhere" / "1.png")
+    target = tmp_path / "elsewhere" / ("1.png" if "." in link else "")
+    (animals / link).unlink(missing_ok=True)
+    (animals / link).symlink_to(target)
+    with pytest.raises(ValueError, match="is a link") as caught:
+        load(animals)
+    assert "\n" not in str(caught.value)
+
+
+def test_linked_splits_are_refused_and_a_linked_root_is_followed(tmp_path, picture):
+    for path in ("own/train/a/1.png", "elsewhere/a/2.png"):
+        picture(tmp_path / path)
+    (tmp_path / "own" / "test").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ValueError, match="is a link"):
+        load(tmp_path / "own")
+    (tmp_path / "named").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(ValueError, match="too few images"):
+        load(tmp_path / "named", "test")

@@ -16,7 +16,7 @@ from recondite.mechanisms.none import NoNoise
 from recondite.models import build, load_weights
 from recondite.training.canary import audit_run
 from recondite.training.plan import Plan
-from recondite.training.trainer import train
+from recondite.training.trainer import DIVERGED, _diverged, train
 
 torch.set_num_threads(1)
 
@@ -34,6 +34,7 @@ KEYS = {
     "created",
     "machine",
     "audit",
+    "diverged",
 }
 
 
@@ -174,6 +175,26 @@ COMMAND = ["train", "--data", "digits", "--model", "mlp", "--epochs", "1"]
 def test_command(capsys, extra, words):
     assert run([*COMMAND, *extra]) == 0
     assert words in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("rate", ["1e30", "1e38"])
+def test_training_that_diverges_says_so_and_exits_with_1(capsys, rate):
+    extra = ["--defence", "none", "--optimizer", "sgd", "--lr", rate]
+    assert run([*COMMAND, *extra]) == 1
+    told = capsys.readouterr()
+    assert "training diverged" in told.out
+    assert told.err.strip() == f"warning: {DIVERGED}"
+    assert run([*COMMAND, *extra, "--json"]) == 1
+    assert json.loads(capsys.readouterr().out)["diverged"] is True
+
+
+def test_a_loss_that_grows_a_little_has_not_diverged():
+    assert not _diverged((30.0, 1e6), 2.3)
+    assert _diverged((30.0, 3e6), 2.3)
+    assert not _diverged((1e12,), 1e10)  # amounts on their own scale
+    assert not _diverged((1e12,), None)
+    assert _diverged((float("nan"),), None)
+    assert _diverged((float("inf"), 1.0), None)
 
 
 def test_command_writes_json_and_files(capsys, tmp_path):

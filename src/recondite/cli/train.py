@@ -108,6 +108,7 @@ def train(
     given: SimpleNamespace,
 ) -> None:
     """Trains a model."""
+    from recondite.training.trainer import DIVERGED
     from recondite.training.trainer import train as run
 
     kind = find(defence, argument="--defence")
@@ -136,8 +137,11 @@ def train(
         )
     if as_json:
         print_json(record.to_dict())
-        return
-    _show(record.to_dict(), out)
+    else:
+        _show(record.to_dict(), out)
+    if record.diverged:
+        print(f"warning: {DIVERGED}", file=sys.stderr)
+        raise typer.Exit(1)
 
 
 def _defence(

@@ -111,14 +111,24 @@ def read_pictures(
     return out
 
 
+def _no_link(path: Path) -> Path:
+    """The path; a link is refused, for what it leads to need not lie in the folder."""
+    if path.is_symlink():
+        raise ValueError(f"{path} is a link: put the folder or the image itself there")
+    return path
+
+
 def _listing(root: Path) -> tuple[list[Path], list[int], tuple[str, ...]]:
     """Returns the pictures, their labels and the classes, in the order of their names."""
-    folders = sorted(p for p in root.iterdir() if p.is_dir() and not p.name.startswith("."))
+    folders = sorted(
+        p for p in root.iterdir() if p.is_dir() and not p.name.startswith(".") and _no_link(p)
+    )
     paths: list[Path] = []
     labels: list[int] = []
     classes: list[str] = []
     for folder in folders:
-        found = sorted(path for path in folder.rglob("*") if is_picture(path) and path.is_file())
+        inside = [_no_link(path) for path in sorted(folder.rglob("*"))]
+        found = [path for path in inside if is_picture(path) and path.is_file()]
         if found:
             labels += [len(classes)] * len(found)
             paths += found
@@ -144,7 +154,7 @@ def read_folder(
 
     Subfolders ``train`` and ``test``, when both are there, are the splits and hold the classes.
     Otherwise the subfolders are the classes, and the split is drawn with the seed, in each class
-    alike.
+    alike. Links inside the folder are refused.
 
     Args:
       root: The folder.
@@ -156,7 +166,8 @@ def read_folder(
       seed: Of the split.
     """
     del verify
-    given = (root / "train").is_dir() and (root / "test").is_dir()
+    splits = [root / "train", root / "test"]
+    given = all(path.is_dir() and _no_link(path) for path in splits)
     paths, labels, classes = _listing(root / split if given else root)
     if given:
         known = _listing(root / "train")[2]

@@ -71,8 +71,10 @@ def run_cell(task: CellTask, emit: Emit) -> None:
             emit({"type": "row", "row": rows.failed(task, key, attack, _reason(error))})
         return
     known = _known(trained)
-    if _finite(trained.record["results"]["train_loss"]) is None:
-        reason = "training diverged: the loss is not finite (lower the learning rate)"
+    lost = _finite(trained.record["results"]["train_loss"]) is None
+    if lost or trained.record.get("diverged"):
+        why = "is not finite" if lost else "is a million times the first step's"
+        reason = f"training diverged: the loss {why} (lower the learning rate)"
         for key, attack in task["attacks"].items():
             emit({"type": "row", "row": rows.failed(task, key, attack, reason, **known)})
         return

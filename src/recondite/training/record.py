@@ -54,6 +54,7 @@ class RunRecord:
       simulation: Whether the noise followed from a seed: then there is no guarantee.
       notes: What a reader should know.
       audit: A canary audit of the mechanism as the engine releases it, where one was asked for.
+      diverged: Whether the loss ended as no finite number, or a million times the first step's.
     """
 
     kind: str
@@ -66,6 +67,7 @@ class RunRecord:
     simulation: bool = False
     notes: tuple[str, ...] = ()
     audit: dict[str, Any] | None = None
+    diverged: bool = False
     created: str = field(
         default_factory=lambda: datetime.now(timezone.utc).isoformat(timespec="seconds")
     )

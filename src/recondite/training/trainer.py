@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -32,7 +33,10 @@ from recondite.training.setup import (
 if TYPE_CHECKING:
     from recondite.attacks.transcript import Recorder
 
-__all__ = ["Progress", "descend", "evaluate", "train"]
+__all__ = ["DIVERGED", "Progress", "descend", "evaluate", "train"]
+
+DIVERGED = "training diverged: lower the learning rate (the weights are of no use)"
+_LARGEST = 1e6  # times the first step's loss: no noise that trains takes a loss so far
 
 # By what gets the noise; all but records are protected at their gradients.
 _PROTECTIONS: dict[str, type[Protection]] = {"data": OnRecords}
@@ -106,14 +110,15 @@ def train(
         done = checkpoint.resume(folder, config, parts)
         protection.resumed(done)
         started = time.perf_counter()
-        loss = 0.0
+        loss, first = 0.0, None
         for epoch in range(done, config.passes(len(records))):
-            loss = _epoch(run, protection, epoch, progress)
+            loss, began = _epoch(run, protection, epoch, progress)
+            first = began if epoch == 0 else first
             if folder is not None:
                 checkpoint.save(folder, config, epoch + 1, parts)
         protection.finish()
     seconds = time.perf_counter() - started
-    record = _record(run, protection, test, loss, seconds)
+    record = _record(run, protection, test, loss, seconds, first)
     if folder is not None:
         save_weights(model, folder / "weights.safetensors")
         write_json(folder / "record.json", record.to_dict())
@@ -123,14 +128,15 @@ def train(
 
 def _epoch(
     run: Run, protection: Protection, epoch: int, progress: Callable[[Progress], None] | None
-) -> float:
-    """One pass, or what is left of the steps; returns the mean loss, which is not private."""
+) -> tuple[float, float]:
+    """One pass, or what is left of the steps; gives the mean and the first loss: not private."""
     model, optimizer = run.model, run.optimizer
     model.train()
-    total, pieces = 0.0, 0
+    total, pieces, first = 0.0, 0, 0.0
     steps = run.config.total_steps(len(run.records))
     left = steps - epoch * run.config.batches(len(run.records))
     for loss in descend(model, optimizer, protection.loader):
+        first = loss if pieces == 0 else first
         total, pieces = total + loss, pieces + 1
         if not protection.stepped():
             continue
@@ -140,7 +146,7 @@ def _epoch(
             progress(Progress(epoch, protection.steps, steps, total / pieces, **spent))
         if left == 0:
             break
-    return total / max(pieces, 1)
+    return total / max(pieces, 1), first
 
 
 def descend(
@@ -166,11 +172,18 @@ def descend(
 
 
 def _record(
-    run: Run, protection: Protection, test: Records, loss: float, seconds: float
+    run: Run,
+    protection: Protection,
+    test: Records,
+    loss: float,
+    seconds: float,
+    first: float | None,
 ) -> RunRecord:
     config, records = run.config, run.records
+    found = results(run.model, records, test, loss)
+    ended = _diverged((found["train_loss"], loss), first)
     audit, privacy = protection.audit(), protection.privacy()
-    shared = list(records.caveats)
+    shared = [*([DIVERGED] if ended else []), *records.caveats]
     if config.standardise:
         shared.append(
             "the scale's statistics come from the training records: not covered by the account"
@@ -195,9 +208,16 @@ def _record(
             "seconds": round(seconds, 3),
             "device": config.device,
         },
-        results=results(run.model, records, test, loss),
+        results=found,
+        diverged=ended,
         privacy=None if privacy is None else privacy.to_dict(),
         simulation=protection.simulation,
         notes=tuple(protection.notes(shared)),
         audit=None if audit is None else audit.to_dict(),
     )
+
+
+def _diverged(losses: tuple[float, ...], first: float | None) -> bool:
+    """Whether a loss is not finite, or a million times the first, where that is known."""
+    most = math.inf if first is None else _LARGEST * max(1.0, first)
+    return any(not math.isfinite(loss) or loss > most for loss in losses)
