@@ -396,6 +396,18 @@ def test_choosing_has_a_price(ask, ask_json):
     prices = ask_json(*command)["selection"]
     assert 0.26 < prices["one"] < prices["secret"] < prices["every"] < 1.1
     assert "best of 13" in ask(*command)[1]
+    assert "does not pay" not in ask(*command)[1]
+
+
+def test_a_secret_number_of_runs_that_does_not_pay_says_so(ask, ask_json):
+    run = ("--records", 4000, "--batch-size", 128, "--epochs", 1, "--delta", "1/4000")
+    command = ("account", "gaussian", "--noise-multiplier", 1.23, "--dim", 13700, *run)
+    asked = (*command, "--sampling", "allocation", "--selected-from", 2)
+    prices, told = ask_json(*asked)["selection"], " ".join(ask(*asked)[1].split())
+    assert (prices["secret"] >= prices["every"]) == ("does not pay" in told)
+    assert prices["secret"] > prices["every"]
+    assert "Poisson batch may be" not in told
+    assert "batches have random sizes" in told
 
 
 def test_shuffled_batches_say_what_others_would_cost(ask, ask_json):

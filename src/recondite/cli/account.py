@@ -124,7 +124,13 @@ def _show(
         drawn = "drawn before anything runs, only the winner released"
         rows.append([table, "–", format_bound(prices.every), f"{prices.runs} runs composed"])
         rows.append([secret, "–", format_bound(prices.secret), drawn])
-    notes = [
+    notes = []
+    if prices is not None and prices.secret >= prices.every:
+        notes.append(
+            "a secret number does not pay here: composition costs no more, and lets a table of all "
+            "runs be shown"
+        )
+    notes += [
         f"with {sampling} batches instead: ε at most {format_bound(value)} (add-or-remove-one)"
         for sampling, value in instead.items()
     ]

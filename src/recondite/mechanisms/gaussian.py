@@ -135,8 +135,9 @@ class Gaussian(Mechanism):
         """Each layer's dimension, and the radius of its clipped sums over the noise."""
         if self.max_batch_size is None:
             raise UndefinedNotionError(
-                "max_batch_size is not set: a Poisson batch may be of any size, so the averaged "
-                "gradient lies in no bounded ball; enforce a maximum and give it"
+                "max_batch_size is not set: where batches have random sizes one may hold all "
+                "records, so the averaged gradient lies in no known ball; enforce a maximum and "
+                "give it"
             )
         scale = self.max_batch_size / (self.noise_multiplier * self.clip_norm)
         if self.layers is None or self.layer_norms is None:
