@@ -23,3 +23,19 @@ def test_layers_are_listed_with_rule_and_cost():
 def test_a_wrong_shape_is_one_line():
     with pytest.raises(ValueError, match="--shape must be numbers with commas"):
         layers("mlp", shape="3x32")
+
+
+def test_a_recurrent_layer_inside_a_slow_module_lists_its_cost():
+    from torch import nn
+
+    from recondite.gradients.layers.listing import list_layers
+
+    class Tagger(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.scale = nn.Parameter(nn.init.ones_(nn.Linear(1, 1).weight.detach()))
+            self.inner = nn.LSTM(3, 4, batch_first=True)
+
+    (found,) = list_layers(Tagger())
+    assert found.rule == "slow"
+    assert "record after record for LSTM" in found.cost

@@ -36,6 +36,19 @@ class Conv1D(nn.Module):
         )
 
 
+class OtherRMSNorm(nn.Module):
+    """As Transformers has it for Llama; ``plus`` is Gemma's 1."""
+
+    def __init__(self, width, plus=0.0, power=1):
+        super().__init__()
+        self.weight, self.variance_epsilon = nn.Parameter(torch.randn(width)), 1e-5
+        self.plus, self.power = plus, power
+
+    def forward(self, x):
+        even = x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.variance_epsilon)
+        return (self.plus + self.weight) ** self.power * even
+
+
 class Called(nn.Module):
     """A layer, and how it is called."""
 
@@ -109,6 +122,10 @@ FAST = {
     "rms norm": lambda a, b, n: (nn.RMSNorm(a + 1), (n, a + 1)),
     "group norm": lambda a, b, n: (nn.GroupNorm(2, 2 * a), (2 * a, n + 1)),
     "instance norm": lambda a, b, n: (nn.InstanceNorm1d(a, affine=True), (a, n + 1)),
+    "instance norm 2d": lambda a, b, n: (nn.InstanceNorm2d(a, affine=True), (a, n + 1, b)),
+    "instance norm 3d": lambda a, b, n: (nn.InstanceNorm3d(a, affine=True), (a, n + 1, b, 2)),
+    "Llama's norm": lambda a, b, n: (OtherRMSNorm(a + 1), (n, a + 1)),
+    "Gemma's norm": lambda a, b, n: (OtherRMSNorm(a + 1, 1.0), (b, n, a + 1)),
     "prelu": lambda a, b, n: (nn.PReLU(), (a, n)),
     "prelu of channels": lambda a, b, n: (nn.PReLU(a), (a, n, 2)),
     "GPT-2": lambda a, b, n: (Conv1D(b, a), (n, a)),
@@ -123,6 +140,20 @@ def test_fast_rules_equal_a_loop_in_double_precision(name, a, b, n, rows):
     layer, shape = FAST[name](a, b, n)
     assert not any(rule.slow for rule in rules_for(layer).values())
     agree(nn.Sequential(layer), torch.randn(rows, *shape))
+
+
+def test_a_norm_of_that_name_that_does_something_else_is_slow():
+    collector = agree(nn.Sequential(OtherRMSNorm(3, power=2)), torch.randn(4, 2, 3))
+    assert any(rule.slow for rule in collector.rules.values())
+
+
+def test_every_norm_of_transformers_is_fast(transformer):
+    from recondite.models import resolve
+
+    model = resolve(transformer("llama"), (8,), 2, seed=0)
+    rules = rules_for(model)
+    assert sum(type(layer).__name__ == "LlamaRMSNorm" for layer in rules) == 5
+    assert not any(rule.slow for rule in rules.values())
 
 
 @settings(max_examples=5, deadline=None, derandomize=True)

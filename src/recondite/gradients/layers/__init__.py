@@ -12,7 +12,14 @@ from torch.nn.utils.parametrize import ParametrizationList, is_parametrized
 
 from recondite.gradients.layers.base import GenericRule, Grads, LayerRule, samplers
 from recondite.gradients.layers.conv import Conv2dRule
-from recondite.gradients.layers.formed import Conv1DRule, ConvTransposeRule, PReLURule, is_conv1d
+from recondite.gradients.layers.formed import (
+    Conv1DRule,
+    ConvTransposeRule,
+    PReLURule,
+    RMSNormRule,
+    is_conv1d,
+    is_rms_norm,
+)
 from recondite.gradients.layers.linear import LinearRule
 from recondite.gradients.layers.slow import SlowRule
 from recondite.gradients.layers.tied import TiedRule
@@ -20,6 +27,7 @@ from recondite.gradients.layers.tied import TiedRule
 __all__ = ["Grads", "LayerRule", "chosen", "note_slow", "refused", "rules_for"]
 
 _LINEAR, _CONV1D, _GENERIC, _SLOW = LinearRule(), Conv1DRule(), GenericRule(), SlowRule()
+_RMS_NORM = RMSNormRule()
 _TRANSPOSED = ConvTransposeRule()
 _FAST: dict[type[nn.Module], LayerRule] = {
     nn.Conv2d: Conv2dRule(),
@@ -161,6 +169,8 @@ def _fast(layer: nn.Module) -> LayerRule | None:
         return _LINEAR
     if is_conv1d(layer):
         return _CONV1D
+    if is_rms_norm(layer):
+        return _RMS_NORM
     if type(layer) in _FAST:
         return None if _uneven(layer) else _FAST[type(layer)]
     padded = isinstance(layer, nn.Conv1d | nn.Conv3d) and layer.padding_mode != "zeros"

@@ -1,4 +1,4 @@
-"""Layers whose gradients are small enough to form: transposed convolutions, PReLU, GPT-2's Conv1D.
+"""Layers with small gradients, formed: transposed convolutions, PReLU, RMS norms, Conv1D.
 
 Each is the layer's own formula, sample by sample; norms are measured from what is summed.
 """
@@ -9,12 +9,20 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.func import functional_call
 
 from recondite.gradients.layers.base import GenericRule, Grads, LayerRule, trainable
 from recondite.gradients.layers.linear import LinearRule
 from recondite.gradients.tape import Entry, Tape, record, wide
 
-__all__ = ["Conv1DRule", "ConvTransposeRule", "PReLURule", "is_conv1d"]
+__all__ = [
+    "Conv1DRule",
+    "ConvTransposeRule",
+    "PReLURule",
+    "RMSNormRule",
+    "is_conv1d",
+    "is_rms_norm",
+]
 
 
 class ConvTransposeRule(GenericRule):
@@ -59,6 +67,57 @@ class PReLURule(GenericRule):
         if layer.num_parameters == 1:
             return {layer.weight: found.flatten(1).sum(1, keepdim=True)}
         return {layer.weight: found.reshape(len(found), layer.num_parameters, -1).sum(2)}
+
+
+def is_rms_norm(layer: nn.Module) -> bool:
+    """Whether it is a root-mean-square norm of Transformers: by name, and by what it does.
+
+    Llama's, Mistral's, Qwen's and Gemma's (whose scale is 1 + weight) are. Tried on three vectors:
+    one more of every weight must add the even vectors. A class of that name that does anything
+    else has the slow rule.
+
+    >>> is_rms_norm(nn.LayerNorm(3))
+    False
+    """
+    weight: Any = getattr(layer, "weight", None)
+    named = type(layer).__name__.endswith("RMSNorm") and type(layer) is not nn.RMSNorm
+    if not named or dict(layer.named_parameters()).keys() != {"weight"} or weight.dim() != 1:
+        return False
+    if any(True for _ in layer.buffers()) or weight.device.type == "meta":
+        return False
+    steps = torch.linspace(-1.0, 2.0, 3 * len(weight), device=weight.device)
+    tried = torch.cos(7.0 * steps).reshape(3, -1).to(weight.dtype)
+    with torch.no_grad():
+        try:
+            one, two = (
+                functional_call(layer, {"weight": weight + more}, (tried,)) for more in (0.0, 1.0)
+            )
+            wanted = _even(layer, tried)
+        except Exception:  # whatever it is, it is no such norm
+            return False
+        least = 1e-2 if weight.dtype.itemsize < 4 else 1e-4
+        return one.shape == tried.shape and bool(
+            torch.allclose((two - one).to(wanted.dtype), wanted, rtol=least, atol=least)
+        )
+
+
+def _even(layer: Any, x: torch.Tensor) -> torch.Tensor:
+    """Vectors of root mean square 1, but for what keeps 0 from being divided by."""
+    wide_x = wide(x)
+    small: Any = getattr(layer, "variance_epsilon", None) or getattr(layer, "eps", None) or 1e-6
+    out: torch.Tensor = wide_x * torch.rsqrt(wide_x.square().mean(-1, keepdim=True) + small)
+    return out
+
+
+class RMSNormRule(GenericRule):
+    """Transformers' root-mean-square norms: the even inputs, times the output's gradient."""
+
+    def per_sample(self, entry: Entry) -> Grads:
+        """Summed over all places of a record."""
+        assert entry.backprop is not None
+        layer: Any = entry.layer
+        found = _even(layer, entry.activation) * wide(entry.backprop)
+        return {layer.weight: found.reshape(len(found), -1, found.shape[-1]).sum(1)}
 
 
 def is_conv1d(layer: nn.Module) -> bool:

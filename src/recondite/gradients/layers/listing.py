@@ -57,5 +57,14 @@ def list_layers(model: nn.Module) -> list[ListedLayer]:
             speed = "slow" if rule.slow else "fast"
             others = [type(part).__name__ for part in rule.members(layer)[1:]]
             shared = f", weights shared with {', '.join(others)}" if others else ""
-            out.append(ListedLayer(name or "model", kind, size, speed, rule.cost + shared))
+            cost = rule.cost + (_in_turn(layer) if rule.slow else "") + shared
+            out.append(ListedLayer(name or "model", kind, size, speed, cost))
     return out
+
+
+def _in_turn(layer: nn.Module) -> str:
+    """What is said of recurrent layers inside: no operation takes all their records at once."""
+    kinds = dict.fromkeys(
+        type(part).__name__ for part in layer.modules() if isinstance(part, nn.RNNBase)
+    )
+    return f"; record after record for {', '.join(kinds)}" if kinds else ""
