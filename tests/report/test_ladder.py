@@ -9,7 +9,7 @@ import pytest
 import synthetic
 
 from recondite.report.answer import Answers
-from recondite.report.evidence import FloorSeen, evidence, threat_of
+from recondite.report.evidence import FloorSeen, evidence, participation_of, threat_of
 from recondite.report.intruders import _kind, intruders, victims
 from recondite.report.ladder import VIEWS, measured_by, rung
 from recondite.report.price import price
@@ -363,3 +363,25 @@ def test_measures_of_a_view_are_of_attacks_that_saw_no_more(modern):
         mine = measured_by(point, view)
         if view[0] not in whole and view[0] != "training":
             assert "gain" not in mine
+
+
+def test_several_updates_of_one_record_are_more_than_one_update():
+    one = {"threat": "update", "reconstruction": {"releases": 1}, "attack_options": {}}
+    many = {**one, "reconstruction": {"releases": 20}}
+    assert (threat_of(one), participation_of(one)) == ("update", "secret")
+    assert (threat_of(many), participation_of(many)) == ("training", "known")
+
+
+def test_one_update_is_one_that_the_record_is_in_whoever_knows_of_it(modern):
+    """Played with the record in the batch: the game counts whether or not that is called secret."""
+    rows = synthetic.plain(synthetic.modern_rows(seeds=1))
+    row = next(row for row in rows if row["label"] == "Gaussian σ = 1")
+    game = {"candidates": 10, "rate": 0.4, "low": 0.3, "high": 0.5, "confidence": 0.95,
+            "games": 90, "runs": 1, "participation": "known", "bound": 0.6, "relation": "",
+            "reason": ""}  # fmt: skip
+    rows.append({**row, "key": "update", "attack": "identification", "threat": "update",
+                 "reconstruction": None, "membership": None, "identification": [game]})  # fmt: skip
+    for side in ("secret", "known"):
+        one = by_label(answers_of(rows), ("update", side))["Gaussian σ = 1"]
+        assert one.identification.rate == 0.4
+        assert any(finding.beats for finding in one.findings)

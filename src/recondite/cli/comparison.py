@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from recondite.cli.output import figure, print_table
@@ -15,11 +16,13 @@ if TYPE_CHECKING:
     from recondite.report.answer import Answers
     from recondite.report.ladder import Standing, View
     from recondite.report.points import Point
+    from recondite.report.rows import OwnMetric
 
 __all__ = ["show", "show_answer"]
 
 
 _FEW = ("defence", "rung", "accuracy", "ε", "ReRo", "of 10", "gain")
+_LONG = 9  # letters
 _WIDE = 140  # columns of a terminal that has room for all
 
 
@@ -34,12 +37,18 @@ def show_answer(answers: Answers, view: View) -> None:
 def show(answers: Answers, view: View, rows: list[Row], title: str) -> None:
     """Prints the table: what is proven and was measured for one intruder, and for no other.
 
+    Records that are no images bring their own columns: tokens and ROUGE, or cells of a table.
+
     Means over seeds, of the strongest attack at its strongest settings.
     """
-    narrow = sys.stdout.isatty() and shutil.get_terminal_size().columns < _WIDE
+    from recondite.report.rows import own_metrics
+
+    narrow = shutil.get_terminal_size().columns < _WIDE
     standings = answers.standings[view]
-    lines = [_line(answers.points[one.point], one) for one in standings]
-    columns = _FEW if narrow else tuple(lines[0]) if lines else ("defence",)
+    own = {_head(metric): metric for metric in own_metrics(rows)}
+    lines = [_line(answers.points[one.point], one, own) for one in standings]
+    ranked = [label for label, metric in own.items() if metric.exposure]
+    columns = (*_FEW, *ranked) if narrow else tuple(lines[0]) if lines else ("defence",)
     threat, side = view
     what = "one update that the record is in" if threat == "update" else "one training run"
     notes = [
@@ -49,6 +58,8 @@ def show(answers: Answers, view: View, rows: list[Row], title: str) -> None:
         "proven",
         "Not private: accuracies, and choosing among runs",
     ]
+    if not any(one.findings or one.chances for one in standings) and rows:
+        notes.insert(0, _unanswered(view, rows))
     unproven = dict.fromkeys(one.unproven for one in standings if one.epsilon is None)
     notes += [f"no ε: {reason}" for reason in unproven if reason][:3]
     if answers.contradicted:
@@ -61,11 +72,26 @@ def show(answers: Answers, view: View, rows: list[Row], title: str) -> None:
     print_table(title, columns, body, notes, numbers=numbers, wrap=narrow)
 
 
+def _head(metric: OwnMetric) -> str:
+    """Its label, or its name in rows where that is too long for the head of a column."""
+    return metric.label if len(metric.label) < _LONG else metric.key
+
+
+def _unanswered(view: View, rows: list[Row]) -> str:
+    """That nothing measured speaks of this intruder, and what would."""
+    from recondite.report.evidence import threat_of
+
+    others = dict.fromkeys(threat_of(row) for row in rows if row["attack"] != "none")
+    seen = [threat for threat in others if threat != view[0]]
+    remedy = f": try --threat {seen[0]}" if seen else ", and none ran"
+    return f"no attack of this study answers threat {view[0]}, participation {view[1]}{remedy}"
+
+
 def _failed(row: Row) -> str:
     return row["label"] if row["attack"] == "none" else f"{row['label']}, {row['attack']}"
 
 
-def _line(point: Point, standing: Standing) -> dict[str, str]:
+def _line(point: Point, standing: Standing, own: Mapping[str, OwnMetric]) -> dict[str, str]:
     from recondite.report.ladder import measured_by, spent
     from recondite.report.words import chance, chance_at_most, percent
 
@@ -84,7 +110,12 @@ def _line(point: Point, standing: Standing) -> dict[str, str]:
         "of 10": "–" if picked is None else chance(picked.rate),
         "gain": "–" if gain is None else f"{100 * gain.mean:.0f}%".replace("-", "−"),
     }
-    measures = {"MSE": "mse", "SSIM": "ssim", "worst SSIM": "ssim_worst", "AUC": "auc"}
+    images = {"MSE": "mse", "SSIM": "ssim", "worst SSIM": "ssim_worst"}
+    measures = {
+        **(images if not own or "mse" in values else {}),
+        **{label: metric.key for label, metric in own.items()},
+        "AUC": "auc",
+    }
     return {
         "defence": point.label,
         "rung": standing.rung(),

@@ -144,6 +144,8 @@ def evidence(point: Point) -> Evidence:
 
 def threat_of(row: Row) -> str:
     """What the row's attack was given; rows of 0.1 do not say, but their results do."""
+    if _pooled(row):
+        return "training"  # several updates of one record are more than one
     said = row.get("threat")
     if isinstance(said, str) and said:
         return said
@@ -155,7 +157,15 @@ def threat_of(row: Row) -> str:
 
 def participation_of(row: Row) -> str:
     """Whether the row's attacker was told in which steps a record took part."""
+    if _pooled(row):
+        return "known"  # whose updates are the same record's is told
     return str(section(row, "attack_options").get("participation") or "secret")
+
+
+def _pooled(row: Row) -> bool:
+    """Whether an attack on updates saw several of the same record."""
+    seen = number(section(row, "reconstruction").get("releases"))
+    return row.get("threat") == "update" and seen is not None and seen > 1
 
 
 def _chances(rows: Sequence[Row]) -> list[Chance]:
@@ -275,7 +285,8 @@ def _named(row: Row) -> str:
 
 
 def _end(key: str, value: float) -> str:
-    return f"{100 * value:.0f}%".replace("-", "−") if key == "mse" else score(value)
+    """Of an error that was removed, never more than all of it: Student's t may say so."""
+    return f"{100 * min(1.0, value):.0f}%".replace("-", "−") if key == "mse" else score(value)
 
 
 def _gain(found: Sequence[Row], key: str) -> tuple[float, float, float] | None:

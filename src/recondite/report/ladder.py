@@ -149,11 +149,16 @@ def spent(point: Point, view: View) -> float | None:
     return sum(seconds.values()) / len(seconds) if seconds else None
 
 
+def _plays(view: View, one: Chance) -> bool:
+    """Whether a game is this intruder's own; one update is always one that the record is in."""
+    return one.threat == view[0] and (one.threat == "update" or one.participation == view[1])
+
+
 def _sees(view: View, threat: str, participation: str) -> bool:
     """Whether the intruder sees at least as much as an attack that was given this."""
     mine, side = view
     return threat in (mine, *(THREATENED if mine == "training" else ())) and (
-        participation == "secret" or side == "known"
+        participation == "secret" or side == "known" or threat == mine == "update"
     )
 
 
@@ -165,7 +170,7 @@ def _standing(point: Point, seen: Evidence, view: View, *, contradicted: bool) -
     chances: dict[int, Chance] = {}
     for one in seen.chances:
         best = chances.get(one.candidates)
-        if (one.threat, one.participation) == view and (best is None or one.rate > best.rate):
+        if _plays(view, one) and (best is None or one.rate > best.rate):
             chances[one.candidates] = one
     bounds: dict[int, float] = {}
     for count, bound in _bounds(point, seen, view):
