@@ -22,6 +22,12 @@ def test_a_noise_multiplier_is_pointed_to_the_mechanism(given):
         )
 
 
+@pytest.mark.parametrize("given", [{"noise_multiplier": 1.0}, {}])
+def test_what_is_missing_is_named_in_one_line(given):
+    with pytest.raises(TypeError, match="needs module, optimizer, data_loader, by name; the noise"):
+        PrivacyEngine().make_private(**given)
+
+
 def test_the_recipe_of_reference_models_is_among_the_attacks():
     assert rc.attacks.Recipe is Recipe
     assert Recipe(epochs=2).epochs == 2

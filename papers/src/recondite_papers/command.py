@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -15,6 +16,8 @@ from recondite.cli.output import print_json, print_table, progress
 from recondite_papers.command_studies import STOPPED, compared, marked, show_studies
 
 __all__ = ["reproduce"]
+
+_WIDE = 120  # columns, from which on the list has all of its own
 
 
 def reproduce(
@@ -192,6 +195,9 @@ def _list(data_dir: Path | None, as_json: bool) -> None:
         table.append([entry["name"], entry["title"], data + state, cost, entry["compares"]])
     columns = ["name", "what", "data", "CPU / GPU / quick", "compared"]
     note = f"all quick versions in one folder: about {quick_minutes():.0f} minutes on two cores"
+    if shutil.get_terminal_size().columns < _WIDE:
+        columns, table = columns[:2] + columns[3:4], [row[:2] + row[3:4] for row in table]
+        note += "; a line of 120 columns has the data and what is compared too, --json everything"
     print_table("Tables and figures of the four studies", columns, table, [note])
 
 

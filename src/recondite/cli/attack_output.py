@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from recondite.cli.output import figure, print_table
 from recondite.notions.bounds import format_bound
+from recondite.records.display import RIGHT
 from recondite.studies.shapes import Row
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ __all__ = ["print_attacks", "print_found", "print_rows", "write_found"]
 
 _SHOWN = 16  # victims
 _ROWS = 2  # of a table
+_TEXTS = 4
 _HIDDEN = "•••"
 
 
@@ -132,7 +134,10 @@ def _beside(found: Row, key: str, said: str) -> list[list[str]]:
 
 
 def print_rows(result: Attacked, *, reveal: bool) -> None:
-    """The most exposed rows of a table; nothing of a cell but whether it is right, unless asked."""
+    """The most exposed records; nothing of them but whether it is right, unless asked."""
+    if result.media == "text/plain":
+        _print_texts(result, reveal=reveal)
+        return
     if result.media != "application/json" or result.reconstructions is None:
         return
     assert result.originals is not None
@@ -155,6 +160,24 @@ def print_rows(result: Attacked, *, reveal: bool) -> None:
         notes = [] if reveal else ["cells are hidden: --reveal shows them"]
         title = f"Exposed row {number}"
         print_table(title, ["column", "original", "rebuilt", ""], rows, notes)
+
+
+def _print_texts(result: Attacked, *, reveal: bool) -> None:
+    """Originals and what was rebuilt, what is right of both between [ and ]."""
+    if result.originals is None or result.reconstructions is None:
+        return
+    if not reveal:
+        print("texts are hidden: --reveal shows them")
+        return
+    marks = dict(zip(map(ord, RIGHT), "[]", strict=True))
+    for number, (true, made) in enumerate(
+        zip(result.originals[:_TEXTS], result.reconstructions[:_TEXTS], strict=True), 1
+    ):
+        print(f"\nExposed text {number}; in [ ] what was rebuilt in its place")
+        for what, text in (("original", true), ("rebuilt", made)):
+            # What else a text has of controls would reach the terminal.
+            shown = "".join(one if one.isprintable() else " " for one in str(text).translate(marks))
+            print(f"  {what}: {shown}")
 
 
 def _matching_lines(found: Row) -> list[list[str]]:
@@ -204,7 +227,9 @@ def print_found(name: str, model: str, record: Row, written: list[Path]) -> None
     notes = list(record["notes"])
     if found is not None:
         what = "images" if "mse" in found or "metrics" not in found else found["scale"]
-        notes.append(f"{found['images']} {what}, {found['iterations']} iterations")
+        if found["images"] == 1:
+            what = what.removesuffix("s")
+        notes.append(f"{found['images']:,} {what}, {found['iterations']:,} iterations")
     if written:
         notes.append(f"written to {' and '.join(map(str, written))}")
     label = record.get("label")

@@ -225,7 +225,8 @@ def _better(found: Row) -> str:
 
 
 def _share(value: float) -> str:
-    return f"{100 * value:.0f}%".replace("-", "−")
+    """Of an error that is gone: never more than all, whatever an interval by Student's t says."""
+    return f"{100 * min(1.0, value):.0f}%".replace("-", "−")
 
 
 def _risk(found: Row) -> tuple[float, float]:

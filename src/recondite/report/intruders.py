@@ -170,7 +170,8 @@ def _sandwich(
     unseen = best is None or best.blind is None
     verdict = "a blind guess was not measured" if unseen else "its gain has no interval"
     if gain is not None:
-        ends = f"{100 * gain[1]:.0f}% to {100 * gain[2]:.0f}%".replace("-", "−")
+        # More than all of the error cannot go: an interval by Student’s t may say so.
+        ends = f"{100 * gain[1]:.0f}% to {100 * min(1.0, gain[2]):.0f}%".replace("-", "−")
         better = gain[1] > 0
         verdict = (
             f"{chance(gain[0])} of the guess’s error gone (95%: {ends})"

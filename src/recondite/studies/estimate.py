@@ -22,8 +22,10 @@ __all__ = ["TimeEstimate", "estimate", "likely"]
 
 _TRIAL = 2.0  # seconds that a trial of training may take
 _BEGUN = 4.0  # seconds after which an attack that tells its progress is extrapolated
+_LEAST = 0.5  # seconds of computing from which on a trial tells how busy the machine is
 _VICTIM = 5.0  # seconds that the victim of a trial is trained for, about
-_START = 4.0  # seconds until a worker has imported what it needs
+_START = 4.0  # seconds until a process has imported what it needs, on an idle core
+_PROCESSES = 2  # that start one after the other: the command, then its workers
 
 
 @dataclass(frozen=True)
@@ -64,6 +66,7 @@ def estimate(
       shared: What tasks are told besides their cell (``runner.shared``), to try attacks; None
         guesses how long attacks take.
     """
+    began = time.perf_counter(), time.process_time()
     missing = [
         (cell, {key: attack for key, attack in cell.attacks.items() if key not in there})
         for cell in grid
@@ -98,12 +101,20 @@ def estimate(
         for attack in attacks.values():
             guess = tried.get(_kind(attack), _guess(attack, known))
             total += stored.get(attack["name"], guess)
-    seconds = _START + total / max(1, min(workers, len(missing)))
+    start = _PROCESSES * _START * _slowed(began)
+    seconds = start + total / max(1, min(workers, len(missing)))
     if searched:
         # Trainings of one search follow each other: its last one waits for all before.
         trainings = max(*searched, sum(searched) / max(1, min(workers, len(searched))))
         seconds += known * trainings
     return TimeEstimate(seconds, count, how)
+
+
+def _slowed(began: tuple[float, float]) -> float:
+    """How many times longer than on an idle core the trials took: others may use the cores too."""
+    passed, computed = time.perf_counter() - began[0], time.process_time() - began[1]
+    # Too short a trial says nothing of the machine.
+    return max(1.0, passed / computed) if computed > _LEAST else 1.0
 
 
 def likely(

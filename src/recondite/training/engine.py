@@ -27,6 +27,7 @@ from recondite.training.ledger import UNLABELLED, Ledger, runs_of
 from recondite.training.limit import BudgetSpentError, Limit, most_steps
 from recondite.training.private_run import PrivateRun
 from recondite.training.sampling import PrivateLoader, usual_sampling
+from recondite.training.setup import told
 from recondite.training.step_parameters import check
 
 __all__ = ["BudgetSpentError", "OtherProcessError", "PrivacyEngine"]
@@ -90,6 +91,7 @@ class PrivacyEngine:
         self.ledger = Ledger(ledger)
         self._made: PrivateRun | None = None
 
+    @told
     def make_private(
         self,
         *,

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
 
 import torch
 from scipy.stats import rankdata
@@ -24,10 +27,30 @@ __all__ = [
     "results",
     "scale_of",
     "shares",
+    "told",
 ]
 
 _TOP = (5, 10)
+_GIVEN = ("module", "optimizer", "data_loader")
+P = ParamSpec("P")
+R = TypeVar("R")
 Scale = tuple[tuple[float, ...], tuple[float, ...]]
+
+
+def told(method: Callable[P, R]) -> Callable[P, R]:
+    """A method of the engine that says in one line what it needs, and where noise is given."""
+
+    @functools.wraps(method)
+    def checked(*args: P.args, **given: P.kwargs) -> R:
+        missing = [name for name in _GIVEN if name not in given]
+        if missing:
+            raise TypeError(
+                f"{method.__name__} needs {', '.join(missing)}, by name; the noise is a mechanism, "
+                "for example mechanism=recondite.Gaussian(noise_multiplier)"
+            )
+        return method(*args, **given)
+
+    return checked
 
 
 def load_records(
