@@ -22,6 +22,7 @@ __all__ = ["show", "show_answer"]
 
 
 _FEW = ("defence", "rung", "accuracy", "ε", "ReRo", "of 10", "gain")
+_OF_A_RUN = ("ReRo", "of 10")  # left out where records bring columns and there is little room
 _LONG = 9  # letters
 _WIDE = 140  # columns of a terminal that has room for all
 
@@ -47,8 +48,12 @@ def show(answers: Answers, view: View, rows: list[Row], title: str) -> None:
     standings = answers.standings[view]
     own = {_head(metric): metric for metric in own_metrics(rows)}
     lines = [_line(answers.points[one.point], one, own) for one in standings]
-    ranked = [label for label, metric in own.items() if metric.exposure]
-    columns = (*_FEW, *ranked) if narrow else tuple(lines[0]) if lines else ("defence",)
+    if own and shutil.get_terminal_size().columns < _WIDE:
+        # The first of them is the plainest: cells or tokens that are right.
+        ranked = [head for at, (head, one) in enumerate(own.items()) if one.exposure or not at]
+        columns = (*(one for one in _FEW if one not in _OF_A_RUN), *ranked)
+    else:
+        columns = _FEW if narrow else tuple(lines[0]) if lines else ("defence",)
     threat, side = view
     what = "one update that the record is in" if threat == "update" else "one training run"
     notes = [
@@ -108,7 +113,7 @@ def _line(point: Point, standing: Standing, own: Mapping[str, OwnMetric]) -> dic
     rero = "–" if standing.rero is None else chance_at_most(standing.rero)
     attacked = {
         "of 10": "–" if picked is None else chance(picked.rate),
-        "gain": "–" if gain is None else f"{100 * gain.mean:.0f}%".replace("-", "−"),
+        "gain": "–" if gain is None else f"{round(100 * gain.mean)}%".replace("-", "−"),
     }
     images = {"MSE": "mse", "SSIM": "ssim", "worst SSIM": "ssim_worst"}
     measures = {

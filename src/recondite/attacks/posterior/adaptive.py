@@ -37,6 +37,7 @@ class Adaptive(GaussNewton):
         super().__post_init__()
         if self.prior not in (None, "public"):
             raise ValueError("prior must be public: fitted on other held-out records")
+        object.__setattr__(self, "prior", None)  # of this name it meant the public records
         object.__setattr__(self, "steps", min(self.steps, 6))
         warnings.warn(_MOVED, DeprecationWarning, stacklevel=3)
 

@@ -14,6 +14,7 @@ from recondite import _validate
 from recondite.attacks.base import Attack, AttackRequest, Available, Threat
 from recondite.attacks.gradient.base import Reconstruction
 from recondite.attacks.knowledge import Knowledge
+from recondite.attacks.posterior.generated import DRAWS, with_draws
 
 if TYPE_CHECKING:
     from recondite.attacks.leak import Leak
@@ -74,9 +75,12 @@ class PosteriorAttack(Attack):
     takes_gradients: ClassVar[bool] = True
     paper: ClassVar[str] = "this system"
     releases: int = 1
+    prior: str | None = None
+    draws: int = DRAWS
 
     def __post_init__(self) -> None:
         _validate.at_least("releases", self.releases, 1)
+        _validate.at_least("draws", self.draws, 1)
 
     def trains(self, asked: AttackRequest) -> bool:
         """Where the training, or the gradients of the trained model, are asked for."""
@@ -90,6 +94,14 @@ class PosteriorAttack(Attack):
             has = f"{there.data} has {there.test_records}"
             yield "images", f"must leave three public records or more: {has} held out"
 
+    def held(self, public: ImageSet) -> tuple[ImageSet, tuple[str, ...]]:
+        """The public records with the draws of the prior after them, and what to note."""
+        if self.prior is None:
+            return public, ()
+        found = with_draws(public, self.prior, self.draws)
+        return found, (f"prior: {len(found) - len(public)} draws of {self.prior} beside "
+                       f"{len(public)} public records",)  # fmt: skip
+
     @abstractmethod
     def estimate(
         self,
@@ -97,6 +109,7 @@ class PosteriorAttack(Attack):
         public: ImageSet,
         labels: Tensor | None,
         progress: Callable[[str, float], None],
+        real: int | None = None,
     ) -> PosteriorEstimate:
         """What is believed after the releases.
 
@@ -105,6 +118,7 @@ class PosteriorAttack(Attack):
           public: What the attacker holds.
           labels: The victims' classes, where the attacker is told them.
           progress: Told the stage and how much of it is done.
+          real: How many of the public records, the first, are no draws; None for all.
         """
 
     def rebuild(self, leak: Leak) -> Reconstruction:
@@ -114,7 +128,8 @@ class PosteriorAttack(Attack):
             raise ValueError(f"time_limit is for attacks that iterate: {self.name} takes none")
         site, notes = leak.site()
         labels = None if leak.labels is None else leak.labels[:, 0]
-        found = self.estimate([site], public, labels, leak.progress)
+        held, drawn = self.held(public)
+        found = self.estimate([site], held, labels, leak.progress, len(public))
         images = found.images.to(public.images).clamp(*leak.bounds)
         if not bool(torch.isfinite(images).all()):
             raise ValueError(f"{self.name} found no finite image: choose importance-weights")
@@ -125,7 +140,7 @@ class PosteriorAttack(Attack):
             found.labels[:, None],
             torch.empty(0),
             steps=found.steps,
-            notes=(*notes, *found.notes),
+            notes=(*notes, *drawn, *found.notes),
             figures={"releases": leak.releases, **found.figures},
         )
 
@@ -145,7 +160,8 @@ class PosteriorAttack(Attack):
         site, notes = released(victim, model, chosen.images, chosen.labels, self.releases)
         labels = chosen.labels if asked.labels else None
         victim.progress(self.name, 0.0)
-        found = self.estimate([site], public, labels, victim.progress)
+        held, drawn = self.held(public)
+        found = self.estimate([site], held, labels, victim.progress, len(public))
         if not bool(torch.isfinite(found.images).all()):
             raise ValueError(f"{self.name} found no finite image: choose importance-weights")
         pixels = chosen.pixels(found.images.to(chosen.images)).clamp(0, 1)[:, None]
@@ -173,6 +189,6 @@ class PosteriorAttack(Attack):
                 *packing_floors(victim, site.law.mechanism, public, self.releases),
                 *found.floors,
             ),
-            notes=(*notes, *found.notes),
+            notes=(*notes, *drawn, *found.notes),
             iterations=found.steps,
         )

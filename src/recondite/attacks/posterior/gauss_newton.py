@@ -14,6 +14,7 @@ from recondite import _validate
 from recondite.attacks.base import AttackRequest, Available, Threat
 from recondite.attacks.posterior.base import PosteriorAttack, PosteriorEstimate
 from recondite.attacks.posterior.floors import van_trees_floor
+from recondite.attacks.posterior.generated import DRAWS, real_of
 from recondite.attacks.posterior.importance import (
     ImportanceWeights,
     mean_of,
@@ -60,6 +61,8 @@ class GaussNewton(PosteriorAttack):
       releases: Releases of the same record, each with fresh noise; their likelihoods add.
       steps: Linearisations.
       rank: Principal components of the public records, at most.
+      prior: As for importance weights.
+      draws: As for importance weights.
     """
 
     name: ClassVar[str] = "gauss-newton"
@@ -71,6 +74,8 @@ class GaussNewton(PosteriorAttack):
     releases: int = 1
     steps: int = 3
     rank: int = 150
+    prior: str | None = None
+    draws: int = DRAWS
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -83,11 +88,12 @@ class GaussNewton(PosteriorAttack):
         public: ImageSet,
         labels: Tensor | None,
         progress: Callable[[str, float], None],
+        real: int | None = None,
     ) -> PosteriorEstimate:
         """Victim by victim."""
         for site in sites:
             self._check(site.law.mechanism)
-        weights, trial, tried = weighed(sites, public, labels)
+        weights, trial, tried = weighed(sites, public, labels, real)
         noisy = all(site.noisy for site in sites)
         rehearsal, victims = None, len(weights)
         if trial is not None and tried is not None:
@@ -106,14 +112,14 @@ class GaussNewton(PosteriorAttack):
         found = self._believed(
             lambda number: (sites, number), weights, public, labels, progress, noisy=noisy
         )
-        return drawn(found, rehearsal, public, labels)
+        return drawn(found, rehearsal, real_of(public, real), labels)
 
     def misfits(self, asked: AttackRequest, there: Available) -> Iterator[tuple[str, str]]:
         """A run is linearised where it is known in which steps a record took part."""
         if not self.replays(asked):
             yield from super().misfits(asked, there)
             return
-        yield from ImportanceWeights(self.releases).misfits(asked, there)
+        yield from ImportanceWeights(self.releases, self.prior).misfits(asked, there)
         if asked.participation != "known":
             yield "participation", f"must be known for {self.name} with threat training"
 

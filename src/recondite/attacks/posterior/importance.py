@@ -11,6 +11,7 @@ from torch import Tensor
 
 from recondite.attacks.base import AttackRequest, Available, Threat
 from recondite.attacks.posterior.base import PosteriorAttack, PosteriorEstimate
+from recondite.attacks.posterior.generated import DRAWS, real_of
 from recondite.attacks.posterior.rehearsal import MOST, Rehearsal, RehearsalTrial, drawn, judged
 from recondite.attacks.posterior.releases import ReleaseSite, log_likelihoods
 from recondite.attacks.posterior.run import OverRun
@@ -49,6 +50,9 @@ class ImportanceWeights(PosteriorAttack):
 
     Attributes:
       releases: Releases of the same record, each with fresh noise; their likelihoods add.
+      prior: A generative prior, of an update only: its draws count as public records do
+        (:func:`recondite.attacks.posterior.generated.with_draws`).
+      draws: Of it, at most.
     """
 
     name: ClassVar[str] = "importance-weights"
@@ -58,6 +62,8 @@ class ImportanceWeights(PosteriorAttack):
     from_transcript: ClassVar[bool] = True
 
     releases: int = 1
+    prior: str | None = None
+    draws: int = DRAWS
 
     def estimate(
         self,
@@ -65,18 +71,21 @@ class ImportanceWeights(PosteriorAttack):
         public: ImageSet,
         labels: Tensor | None,
         progress: Callable[[str, float], None],
+        real: int | None = None,
     ) -> PosteriorEstimate:
         """One pass over the public records, the rehearsal in it."""
         del progress
-        weights, trial, tried = weighed(sites, public, labels)
+        weights, trial, tried = weighed(sites, public, labels, real)
         rehearsal = None if trial is None or tried is None else trial.judged(mean_of(tried, public))
-        return drawn(believed(weights, public, labels), rehearsal, public, labels)
+        return drawn(believed(weights, public, labels), rehearsal, real_of(public, real), labels)
 
     def misfits(self, asked: AttackRequest, there: Available) -> Iterator[tuple[str, str]]:
         """A run has its own batches, and its victims are training records."""
         if not self.replays(asked):
             yield from super().misfits(asked, there)
             return
+        if self.prior is not None:
+            yield "prior", "is of an update: a run is replayed for public records"
         if self.releases != 1:
             yield (
                 "releases",
@@ -134,13 +143,13 @@ def weigh(sites: Sequence[ReleaseSite], public: ImageSet, labels: Tensor | None)
 
 
 def weighed(
-    sites: Sequence[ReleaseSite], public: ImageSet, labels: Tensor | None
+    sites: Sequence[ReleaseSite], public: ImageSet, labels: Tensor | None, real: int | None = None
 ) -> tuple[Tensor, RehearsalTrial | None, Tensor | None]:
     """:func:`weigh`, and the weights at releases of records that the attacker set aside.
 
     These count among the public records of the victims, and not of each other.
     """
-    trial = RehearsalTrial.of(sites, public, told=labels is not None)
+    trial = RehearsalTrial.of(sites, public, told=labels is not None, real=real)
     if trial is None:
         return weigh(sites, public, labels), None, None
     victims = sites[0].seen.shape[0]

@@ -79,6 +79,7 @@ class RehearsalTrial:
       aside: Places of the rehearsed records among the public ones.
       known: The rehearsed records.
       rest: The public records without them.
+      real: Those of the rest that are no draws of a model: what a blind guess is made of.
       told: Whether an attacker is told the classes.
     """
 
@@ -86,17 +87,26 @@ class RehearsalTrial:
     aside: Tensor
     known: ImageSet
     rest: ImageSet
+    real: ImageSet
     told: bool
 
     @classmethod
     def of(
-        cls, sites: Sequence[ReleaseSite], public: ImageSet, *, told: bool
+        cls, sites: Sequence[ReleaseSite], public: ImageSet, *, told: bool, real: int | None = None
     ) -> RehearsalTrial | None:
-        """None where releases cannot be made again, or public records are too few."""
-        count = min(MOST, len(public) // _PART)
+        """None where releases cannot be made again, or public records are too few.
+
+        Args:
+          sites: What was seen of the victims.
+          public: What the attacker holds.
+          told: Whether an attacker is told the classes.
+          real: How many of the public records, the first, are no draws of a model; None for all.
+        """
+        own = len(public) if real is None else real
+        count = min(MOST, own // _PART)
         if count < _LEAST or any(site.again is None for site in sites):
             return None
-        order = torch.randperm(len(public), generator=torch.Generator().manual_seed(0))
+        order = torch.randperm(own, generator=torch.Generator().manual_seed(0))
         aside = order[:count].sort().values
         kept = torch.ones(len(public), dtype=torch.bool)
         kept[aside] = False
@@ -106,12 +116,13 @@ class RehearsalTrial:
             assert site.again is not None
             made = site.again(known.images, known.labels)
             more.append(replace(site, seen=torch.cat([site.seen, made.to(site.seen)])))
-        return cls(tuple(more), aside, known, public.subset(kept), told)
+        rest = public.subset(kept)
+        return cls(tuple(more), aside, known, rest, rest.subset(range(own - count)), told)
 
     def judged(self, images: Tensor) -> Rehearsal:
         """Of what was made of the first rehearsed records."""
         known = self.known.subset(range(len(images)))
-        return judged(images, known, self.rest, told=self.told)
+        return judged(images, known, self.real, told=self.told)
 
 
 def judged(answers: Tensor, known: ImageSet, public: ImageSet, *, told: bool) -> Rehearsal:
@@ -148,7 +159,7 @@ def drawn(
     Args:
       found: What an attack believes.
       rehearsal: None where there was none: the estimate stands as it is.
-      public: The public records.
+      public: The public records, without draws of a model.
       labels: The victims' classes where they are told.
     """
     if rehearsal is None:

@@ -18,6 +18,7 @@ from recondite.attacks.identification.replay import TOGETHER
 from recondite.attacks.knowledge import Knowledge
 from recondite.attacks.posterior.channel import ChannelPosterior
 from recondite.attacks.posterior.gauss_newton import REHEARSED, GaussNewton
+from recondite.attacks.posterior.generated import DRAWS
 from recondite.attacks.posterior.importance import ImportanceWeights
 from recondite.attacks.released_record import ReleasedRecord
 from recondite.models import count_parameters
@@ -71,6 +72,8 @@ class Strongest(Attack):
         replay of a whole training comes out of it, and is run whatever it costs: nothing else
         speaks of it. ``seconds`` of a row are what the attack really took.
       releases: Releases of the same record that the posterior attackers pool.
+      prior: A generative prior for the posterior attackers of an update.
+      draws: Of it, at most.
     """
 
     name: ClassVar[str] = "strongest"
@@ -87,9 +90,12 @@ class Strongest(Attack):
 
     budget: float = 60.0
     releases: int = 1
+    prior: str | None = None
+    draws: int = DRAWS
 
     def __post_init__(self) -> None:
         _validate.positive("budget", self.budget)
+        _validate.at_least("draws", self.draws, 1)
         _validate.at_least("releases", self.releases, 1)
 
     def trains(self, asked: AttackRequest) -> bool:
@@ -152,7 +158,7 @@ class Strongest(Attack):
                 continue
             done.append(
                 (
-                    leak.exposure(found) if blind else leak.likelihood(site, found),
+                    _gained(leak, found) if blind else leak.likelihood(site, found),
                     member.name,
                     found,
                 )
@@ -232,10 +238,11 @@ class Strongest(Attack):
         if not noisy:  # nothing beats an exact match of an exact gradient
             match()
         if asked.batch_size == 1 and not self.replays(asked):
-            rows = _FIXED + _ROW * len(public) * parameters
-            pay(ImportanceWeights(releases=self.releases), rows)
-            climb = GaussNewton(releases=self.releases)
-            rank = min(climb.rank, len(public), math.prod(public.shape))
+            held = len(public) + (0 if self.prior is None else self.draws)
+            rows = _FIXED + _ROW * held * parameters
+            pay(ImportanceWeights(self.releases, self.prior, self.draws), rows)
+            climb = GaussNewton(self.releases, prior=self.prior, draws=self.draws)
+            rank = min(climb.rank, held, math.prod(public.shape))
             people = asked.images + REHEARSED
             work = people * climb.steps * (1 if asked.labels else 3) * rank * parameters
             pay(climb, rows + _COLUMN * work)
@@ -322,6 +329,13 @@ def exposure(found: Outcome) -> float:
     """
     made = found.rebuilt
     return -math.inf if made is None or made.blind is None else share_gained(made.blind)
+
+
+def _gained(leak: Leak, found: Reconstruction) -> float:
+    """Share of the way from the blind guess to an exact copy."""
+    blind = leak.scores(found.images)[2]
+    assert blind is not None
+    return share_gained(blind)
 
 
 def share_gained(blind: Blind) -> float:
