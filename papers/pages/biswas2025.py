@@ -25,9 +25,10 @@ from parts import (
     write,
 )
 from recondite_papers.printed import compare
-from recondite_papers.tables import accounting, compare_verdicts, reasons
+from recondite_papers.tables import accounting, compare_verdicts, prediction, reasons
 from recondite_papers.tables import compare as compared
 from recondite_papers.tables.cells import mean
+from recondite_papers.tables.intruder import table as intruder_cells
 from recondite_papers.tables.shares import sentence
 
 
@@ -78,8 +79,9 @@ def _compare_figures(accuracy: list[Any], attacks: list[Any]) -> list[str]:
 def page() -> None:
     accuracy, attacks = rows("compare-accuracy"), rows("compare-iga")
     dlg, signal = rows("compare-dlg"), rows("compare-signal")
+    blind, intruder = rows("blind"), rows("intruder")
     cells = compared.table_5(accuracy)
-    lines = compare_verdicts.verdicts(accuracy, attacks, signal)
+    lines = compare_verdicts.verdicts(accuracy, attacks, signal, blind, intruder)
     orders = accounting.best_order()
     lines += [*accounting.pair_verdicts(), accounting.best_order_verdict(orders)]
     parts = [
@@ -88,30 +90,32 @@ def page() -> None:
         "Palamidessi, Parastoo Sadeghi: *Comparing privacy notions for protection against "
         "reconstruction attacks in machine learning*. One network of 13,700 weights, two data sets, "
         "von Mises-Fisher (VMF) against Gaussian noise.",
-        "**In short.** The pairs of κ and σ are not of equal ε: VMF is safer in the paper because it is noisier. At equal accuracy VMF leaves the attacker more error wherever the attack sees anything, because it hides the first, longest gradients better. Bayes' capacity ranks what an attack rebuilds better than ε does, most of all with the right radius. "
+        "**In short.** The pairs of κ and σ are not of equal ε: VMF is safer in the paper because it is noisier. "
+        f"The paper's attack is worse than a guess: its error is above that of the mean image, which sees nothing, in {_failed(attacks, blind)} noisy settings, so its errors settle neither which noise protects better nor which notion predicts reconstruction. "
+        f"{_decided(lines)}"
         "The printed ε count epochs where steps are taken.",
         "## Which claims stand",
         claims(lines),
         sentence(printed_cells("compare")),
         f"Accuracies within 3 points of the printed ones, of 130: {within(cells)}; {within(_where(cells, 'batch 128', 'no defence'))} at the paper's own batch of 128, "
         f"{within(_where(cells, 'batch 16', 'batch 32', 'batch 64'))} at 16 to 64. Gaussian cells {within(_where(cells, 'σ'))} (at batch 128 all within {_worst(cells):.1f}), "
-        f"VMF cells {within(_where(cells, 'κ'))}. {_off(cells)} Initial weights were chosen on these very cells among the readings listed below, so the share is a fit and no prediction; with torch's own and the decay that fits each batch size best {_torchs(accuracy)} of the 128 defended cells are within 3 points.",
+        f"VMF cells {within(_where(cells, 'κ'))}. {_off(cells)} Initial weights were chosen on these very cells among the interpretations listed below, so the share is a fit and no prediction; with torch's own and the decay that fits each batch size best {_torchs(accuracy)} of the 128 defended cells are within 3 points.",
         _attainable(accuracy),
         "The paper does not say how initial weights are drawn. With Glorot's (Xavier's) law and the printed decay of 0.1 (AdamW) one setting serves all of Table V, "
-        f"where torch's own law would need decay at small batches and none at 128: {_settings(accuracy)}. (It was picked after the fact; Kaiming's and orthogonal weights fit as well where they were tried.) The attacks' errors under VMF noise come out with it too (Table VI: to {_vmf_gap(attacks):.2f} at worst; with torch's own law to 0.48). "
+        f"where torch's own law would need decay at small batches and none at 128: {_settings(accuracy)}. (It was picked after the fact; Kaiming's and orthogonal weights fit as well where they were tried.) The attacks' errors under VMF noise come out with it too (Table VI: to {_vmf_gap(attacks):.2f} at worst). "
         "So the fall of VMF's accuracy at small batches is the decay, which acts at up to eight times as many steps there; without it small batches help VMF "
         "(κ = 75 at batch 16 on MNIST: "
         + _undecayed(accuracy)
         + "), whose noise does not depend on the batch.",
         "**The finding.** The printed pairs compare little Gaussian noise with much VMF noise: at truly equal ε VMF gets even more, since its sensitivity is always a "
         "half turn and a larger batch does not dilute it. So *Gaussian is more useful* survives, and *VMF is safer* is first of all the amount of noise. "
-        "At equal accuracy the two leave an attacker the same error where the attack sees nothing under either; where it sees something VMF leaves more, and there is a reason that has nothing to do with directions. "
+        "The attack's errors at equal accuracy differ little, and it is worse than a guess throughout. What differs is where the noise goes. "
         + _signal_text(signal)
-        + " What helps is noise in proportion to the gradient's length. VMF has it by construction, at the price of its half turn; Gaussian noise that followed the length would need an analysis of its own, since the length is data too.",
+        + " VMF noise goes with the gradient's length by construction, and its sensitivity is a half turn; Gaussian noise that followed the length would need an analysis of its own, since the length is data too.",
         *_compare_figures(accuracy, attacks),
         "Circles are ours, crosses the paper's. The second figure has every κ from 48 to 40,000 and "
         "every σ from 0.117 to 40: at equal accuracy, is one defence safer?",
-        *biswas2025_prediction.section(attacks, signal),
+        *biswas2025_prediction.section(attacks, signal, blind, intruder),
         assumptions(compare.ASSUMPTIONS),
         "## Tables",
         "± is a standard deviation: of accuracies over ten seeds, of errors over images, on the scale of the number before it. VMF at batch 128 is "
@@ -122,9 +126,16 @@ def page() -> None:
         folded("Pairs of truly equal ε and capacity", table(accounting.equal_notions())),
         folded("Figure 5: log Bayes' capacities", table(accounting.capacity_figure())),
         folded("Table V and Figure 2: accuracy", table(cells)),
-        folded("Table II: reconstruction, selected noises", table(compared.table_2(attacks))),
-        folded("Table III: DLG", table(compared.table_3(dlg))),
-        folded("Table VI: reconstruction by batch size", table(compared.table_6(attacks))),
+        folded(
+            "Table II: reconstruction, selected noises", table(compared.table_2(attacks, intruder))
+        ),
+        folded("Table III: DLG", table(compared.table_3(dlg, intruder))),
+        folded(
+            "Table VI: reconstruction by batch size", table(compared.table_6(attacks, intruder))
+        ),
+        folded(
+            "All settings under the strongest attacks", table(intruder_cells(intruder, "compare"))
+        ),
         folded("What the paper leaves open, tested", _why(accuracy)),
         folded("Signal over noise along a training", table(reasons.signal(signal))),
         "## Why Table VI's Gaussian errors differ: tested",
@@ -137,7 +148,13 @@ def page() -> None:
         "`recondite reproduce compare/table-5 --device cuda` and so on; `recondite reproduce --list` "
         "has them all. Rows:\n\n"
         + sources(
-            "compare-accuracy", "compare-iga", "compare-dlg", "compare-signal", "compare-noise-size"
+            "compare-accuracy",
+            "compare-iga",
+            "compare-dlg",
+            "compare-signal",
+            "compare-noise-size",
+            "blind",
+            "intruder",
         ),
     ]
     write("compare", parts)
@@ -241,7 +258,8 @@ def _settings(accuracy: list[Any]) -> str:
 
 def _undecayed(accuracy: list[Any]) -> str:
     found = by(accuracy, "accuracy", block="open-16/mnist/undecayed", defence="vmf", value=75.0)
-    return NOT_RUN if found is None else f"{found:.1f} %, printed 18.2"
+    known = 100 * compare.TABLE_5["mnist", "vmf", 75.0, 16]
+    return NOT_RUN if found is None else f"{found:.1f} %, printed {known:.1f}"
 
 
 def _vmf_gap(attacks: list[Any]) -> float:
@@ -275,13 +293,58 @@ def _noise_size(found: list[Any], attacks: list[Any]) -> str:
         f"{by(attacks, 'mse_scaled_placed', block='iga-128/mnist', defence='gaussian', value=0.204) or math.nan:.2f}, printed 2.89), "
         "though VMF's agree. Three reasons were tested:\n\n"
         "- *Clipping by layer*: no; the gap stays.\n"
-        "- *A trained victim*: no; the errors then hardly depend on σ (2.6 to 2.8 at every σ, where 2.66 to 3.85 are printed).\n"
+        f"- *A trained victim*: no; the errors then hardly depend on σ ({_trained_victim(found)}).\n"
         f"- *Less noise than σ·C/L on the average*: **yes**. With the noise divided by {fits:g} all twelve cells of four batch sizes come within "
         f"{_largest(gaps, fits):.2f} of the printed values. The divisor is the same at every batch size, so it is not a second averaging (Fashion-MNIST was not tried, and its gaps grow with the batch); what it is "
         'stays open (the ".0174" of Tables II and III may be a trace of it). So the attacked gradients of Table VI probably had far less Gaussian noise '
         "than those that were trained with, while VMF had all of its noise: one more reason why VMF looks safer there.\n\n"
     )
     return said + "\n".join(lines) + "\n"
+
+
+def _trained_victim(found: list[Any]) -> str:
+    """Errors at a trained network at every σ that was tried, and the printed ones beside them."""
+    mine = [r for r in found if r["victim"] == "trained" and r["value"] > 0]
+    if not mine:
+        return NOT_RUN
+    ours = [r["mse_scaled_placed"] for r in mine]
+    keys = {("mnist", "gaussian", r["value"], r["batch"]) for r in mine}
+    known = [compare.TABLE_6[key][1] for key in keys if key in compare.TABLE_6]
+    return f"{min(ours):.1f} to {max(ours):.1f} at every σ tried, where {min(known):.2f} to {max(known):.2f} are printed"
+
+
+def _failed(attacks: list[Any], blind: list[Any]) -> str:
+    """In how many noisy settings of batch 128 the attack errs more than the mean image."""
+    found = {
+        data: [
+            r
+            for r in attacks
+            if r["block"] == f"iga-128/{data}" and r["defence"] in ("gaussian", "vmf")
+        ]
+        for data in compared.TITLE
+    }
+    worse = sum(
+        r["mse_scaled_placed"] >= prediction.floor(blind, data)[0] > 0
+        for data, part in found.items()
+        for r in part
+    )
+    return f"{worse} of {sum(map(len, found.values()))}"
+
+
+def _decided(lines: list[Any]) -> str:
+    """What the intruder's rows say of the two questions, where there are some."""
+    said = []
+    for claim, words in (
+        (compare.CLAIMS["matched"], "At equal accuracy"),
+        (prediction.CLAIM, "Does Bayes' capacity predict better than ε"),
+    ):
+        one = next((v for v in lines if v.claim == claim), None)
+        if one is not None and one.stands != "undecided":
+            mark = ":" if words.startswith("At") else "?"
+            said.append(
+                f"{words}{mark} {one.believe[0].lower() if mark == ':' else one.believe[0]}{one.believe[1:]} "
+            )
+    return "".join(said)
 
 
 def _largest(gaps: dict[Any, list[float]], key: Any) -> float:
@@ -308,7 +371,7 @@ def _why(accuracy: list[Any]) -> str:
             gaps.setdefault(key, []).append(100 * (mean(r["accuracy"]) - known))
     if not gaps:
         return "Not run yet.\n"
-    lines = ["| reading | data | batch | Gaussian, mean gap | VMF, mean gap |", "| :-- | :-- | --: | --: | --: |"]  # fmt: skip
+    lines = ["| interpretation | data | batch | Gaussian, mean gap | VMF, mean gap |", "| :-- | :-- | --: | --: | --: |"]  # fmt: skip
     for reading, batch, data in dict.fromkeys(key[:3] for key in sorted(gaps, key=_order)):
         means = [gaps.get((reading, batch, data, kind)) for kind in ("gaussian", "vmf")]
         shown = " | ".join("–" if m is None else f"{mean(m):+.1f}" for m in means)
@@ -332,7 +395,7 @@ _READ = {
     "unclipped": "VMF without clipping",
     "unit": "pixels in [0, 1]",
     "half": "pixels (x - .5)/.5",
-    "own": "pixels by the data's own mean and deviation",
+    "own": "pixels by the data's own mean and standard deviation",
     "per-layer": "clipped by layer",
     "per-layer-unsound": "clipped by layer, noise for one layer (unsound)",
 }

@@ -68,7 +68,13 @@ def table(cells: list[Cell], *, skip_missing: bool = True) -> str:
     shown = [c for c in cells if c.ours is not None] if skip_missing else cells
     if not shown:
         return "Not run yet.\n"
+    known = any(cell.intruder for cell in shown)
     lines = ["| cell | paper | ours | difference | why |", "| :-- | --: | --: | --: | :-- |"]
+    if known:
+        lines = [
+            f"{lines[0]} attackers who know the defence: gain over a blind guess; games, bound |",
+            f"{lines[1]} :-- |",
+        ]
     for cell in shown:
         ours = number(cell.ours, cell.unit)
         if cell.spread is not None:
@@ -76,6 +82,7 @@ def table(cells: list[Cell], *, skip_missing: bool = True) -> str:
         gap = "–" if cell.difference is None else f"{cell.difference:+.3g}"
         lines.append(
             f"| {cell.name} | {number(cell.paper, cell.unit)} | {ours} | {gap} | {cell.why} |"
+            + (f" {cell.intruder} |" if known else "")
         )
     missing = len(cells) - len(shown)
     if missing:
@@ -170,7 +177,7 @@ def commands(study: str) -> str:
     return (
         "\n".join(lines) + "\n"
         if len(lines) > 2
-        else "Every item has all of its cells; what was cut is said above.\n"
+        else "No item lacks a cell or was run small. Cuts of single cells are in the column *why*.\n"
     )
 
 

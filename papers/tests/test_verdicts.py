@@ -1,12 +1,21 @@
 """Verdicts follow from the stored rows: what a page says is recomputed here."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
 import pytest
 
-from recondite_papers.tables import channel_claims, compare_verdicts, prediction
+from recondite_papers.gpu import JOBS
+from recondite_papers.single_weights import SingleWeights
+from recondite_papers.tables import (
+    channel_claims,
+    channel_verdicts,
+    dirdp_decided,
+    intruder,
+    prediction,
+)
 from recondite_papers.tables.compare import table_3
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -32,12 +41,13 @@ def test_every_claim_says_what_to_believe_in_twelve_words(page):
         assert 2 <= len(believe.split()) <= 12, claim
 
 
-def test_capacity_predicts_better_than_epsilon_and_the_radius_is_why():
-    attacks, signal = rows("compare-iga"), rows("compare-signal")
+def test_ranks_of_the_papers_attack_are_said_to_rank_failures():
+    attacks, signal, blind = rows("compare-iga"), rows("compare-signal"), rows("blind")
     page = (ROOT / "docs" / "studies" / "compare.md").read_text()
     for data in ("mnist", "fashion-mnist"):
-        found = prediction.settings(attacks, signal, data)
+        found = prediction.settings(attacks, signal, data, blind)
         assert len(found) == 58
+        assert sum(one.beats for one in found) <= 1
         rho = prediction.ranks(found)
         assert abs(rho["epsilon"]) < 0.45 < abs(rho["capacity_1"])
         assert abs(rho["capacity_L"]) > 0.85
@@ -48,17 +58,72 @@ def test_capacity_predicts_better_than_epsilon_and_the_radius_is_why():
             alone = prediction.ranks([one for one in found if one.defence == kind])
             assert max(alone.values()) - min(alone.values()) < 0.01
         assert f"{rho['capacity_length']:+.2f}" in page
-    (one,) = prediction.verdict(attacks, signal)
-    assert one.stands == "stands"
+    (alone,) = prediction.verdict(attacks, signal, blind)
+    assert alone.stands == "undecided"
+    assert "beats the mean image, which sees nothing, in 1 of 58 and 0 of 58" in alone.evidence
+    (one,) = prediction.verdict(attacks, signal, blind, rows("intruder"))
+    assert one.stands != "undecided"
     assert one.evidence in page
 
 
-def test_at_equal_accuracy_only_settings_count_where_the_attack_sees_something():
-    found = compare_verdicts.verdicts(
-        rows("compare-accuracy"), rows("compare-iga"), rows("compare-signal")
+def test_figure_15_is_undecided_where_the_attack_fails_without_a_defence():
+    found = channel_verdicts.verdicts(rows("channel-defence"), [], [], [])
+    at = {verdict.claim: verdict for verdict in found}
+    fifteen = at["Natural has the best trade-off of accuracy and defence (Figure 15)."]
+    sixteen = next(v for claim, v in at.items() if "Figure 16" in claim)
+    assert fifteen.stands == "undecided"
+    assert sixteen.stands.endswith("undecided for reconstruction")
+    assert "moves away from the records" in fifteen.evidence
+    page = (ROOT / "docs" / "studies" / "channel.md").read_text()
+    assert f"| **{fifteen.stands}** | {fifteen.believe} |" in page
+    works = [{"data": "a", "defence": "none", "mse_inversion": 0.1, "mse_start": 0.2}]
+    assert channel_verdicts.failing(works) == ""
+
+
+def test_flat_noise_is_decided_on_victims_that_learnt_something():
+    decided = rows("dirdp-decided")
+    found = dirdp_decided.verdicts(decided, rows("intruder"))
+    page = (ROOT / "docs" / "studies" / "dirdp.md").read_text()
+    for one in found:
+        assert one.evidence in page
+    plain = [r for r in decided if r["defence"] == "none"]
+    assert min(r["auc_low"] for r in plain) > 0.5  # the attack works without defence
+    weak = [r for r in decided if r.get("blocks") == "flat" and r["value"] <= dirdp_decided.WEAK]
+    assert dirdp_decided.at_chance(decided, "flat") == all(r["auc_low"] <= 0.5 for r in weak)
+    assert dirdp_decided.verdicts([]) == []
+
+
+def test_results_whose_command_has_moved_name_todays():
+    moved = 0
+    for file in (ROOT / "results").glob("*.json"):
+        made = json.loads(file.read_text()).get("provenance")
+        command = made.get("command", "") if isinstance(made, dict) else ""
+        if "recondite.experiments" in command:
+            moved += 1
+            module, job = made["command_now"].split()[2:4]
+            assert module == "recondite_papers.gpu"
+            assert job in JOBS
+    assert moved == 8
+
+
+def test_numbers_of_the_readme_come_from_rows():
+    """Its row on each paper, as far as it has figures."""
+    readme = (ROOT / "README.md").read_text()
+    costs = channel_claims.once_costs(rows("channel-accuracy"))
+    most, least = re.search(
+        r"on cifar10 .*? and (\d+\.\d) \(κ = 50\) to (\d+\.\d) \(κ = 300\)", costs
+    ).groups()
+    assert f"for {float(least):.0f} to {float(most):.0f} points of accuracy on CIFAR-10" in readme
+    (capacity,) = prediction.verdict(
+        rows("compare-iga"), rows("compare-signal"), rows("blind"), rows("intruder")
     )
-    matched = next(v for v in found if "equal utility" in v.claim)
-    assert "+0.43 from Gaussian's, most for MNIST at 92%" in matched.evidence
+    assert capacity.stands == "stands"
+    assert "against attackers who know the defence Bayes' capacity ranks leaks better" in readme
+    early = intruder.open_settings(rows("intruder"), rows("dirdp-v1-attacks"), "dirdp-v1")
+    assert early["broken"]  # "some settings that look safe fall"
+    errata = (ROOT / "docs" / "errata.md").read_text()
+    text = SingleWeights(1.0, 62_006).metric_privacy().per_record
+    assert f"{text:,.0f}" in errata
 
 
 def test_noise_drawn_once_is_priced_against_no_defence_too():
@@ -96,3 +161,22 @@ def test_mean_and_spread_are_on_one_scale():
     }  # fmt: skip
     cell = next(c for c in table_3([row]) if c.name == "MNIST, none: MSE")
     assert cell.spread == pytest.approx(0.02)
+
+
+def test_erratum_12_has_the_figures_of_the_rows():
+    errata = (ROOT / "docs" / "errata.md").read_text()
+    text = " ".join(errata[errata.index("{#e12}") : errata.index("{#e13}")].split())
+    members, images = rows("dirdp-membership"), rows("dirdp-iga")
+    for model, data in (("lenet", "fashion-mnist"), ("mlp2", "cifar10")):
+        found = [r for r in members if (r["model"], r["data"]) == (model, data)]
+        weak = [100 * r["auc"] for r in found if r["defence"] == "vmf" and r["value"] <= 50]
+        (plain,) = (100 * r["auc"] for r in found if r["defence"] == "none")
+        assert re.search(rf"{min(weak):.1f} to {max(weak):.1f} \((undefended )?{plain:.1f}\)", text)
+    for data in ("cifar10", "fashion-mnist", "lfw"):
+        at = {
+            (r["defence"], r["value"], r.get("blocks")): r["mse_scaled_median"]
+            for r in images
+            if (r["model"], r["data"]) == ("lenet", data)
+        }
+        for key in (("none", 0.0, None), ("vmf", 5.0, "elements"), ("vmf", 5.0, "flat")):
+            assert f"{at[key]:.2f}" in text, (data, key)

@@ -32,6 +32,7 @@ JOBS = {
     "dirdp-iga-relu": ("dirdp_attacks", "relu"),
     "dirdp-v1-attacks": ("dirdp_attacks", "early"),
     "dirdp-membership": ("membership", "table_3"),
+    "dirdp-decided": ("membership", "decided"),
     "dirdp-v1-accuracy": ("dirdp_v1", "accuracy"),
     "dirdp-v1-usual": ("dirdp_v1", "with_usual_weights"),
     "dirdp-v1-pictures": ("gallery", "reconstructions"),
@@ -45,6 +46,7 @@ JOBS = {
     "compare-signal": ("compare_signal", "signal"),
     "compare-noise-size": ("reasons", "noise_size"),
     "frontier": ("frontier", "measured"),
+    "frontier-accounts": ("frontier_accounts", "accounts"),
     "intruder": ("intruder", "intruder"),
     "blind": ("blind", "blind"),
 }

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,7 +16,7 @@ from torch import Tensor
 from recondite_papers.jobs import channel, compare, dirdp
 from recondite_papers.jobs.data import Split
 from recondite_papers.jobs.leaks import measured
-from recondite_papers.jobs.sink import Context
+from recondite_papers.jobs.sink import Context, Row
 
 __all__ = ["blind", "guesses"]
 
@@ -26,7 +25,7 @@ _IMAGES = {"compare": 256, "dirdp": 50, "dirdp-v1": 50, "channel": 30}  # as man
 
 def blind(context: Context) -> None:
     """One block for each paper and data set."""
-    blocks: dict[str, Callable[[], list[dict[str, Any]]]] = {}
+    blocks: dict[str, Callable[[], list[Row]]] = {}
     sets = {
         "compare": tuple(compare.DATA),
         "channel": ("cifar10", "fashion-mnist"),
@@ -41,7 +40,7 @@ def blind(context: Context) -> None:
     context.blocks(context.sink("blind"), blocks)
 
 
-def _block(context: Context, study: str, name: str) -> list[dict[str, Any]]:
+def _block(context: Context, study: str, name: str) -> list[Row]:
     if study == "compare":
         data = compare.records(context, name)
     elif study == "channel":

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -16,7 +15,7 @@ from recondite_papers.jobs.channels import (
     spectrum,
 )
 from recondite_papers.jobs.data import Split, split
-from recondite_papers.jobs.sink import Context
+from recondite_papers.jobs.sink import Context, Row
 from recondite_papers.stacked import Plan, Stack, StackRelease, train
 
 __all__ = ["LARGE", "MULTIPLIERS", "SMALL", "STEPS", "accuracy", "records"]
@@ -43,7 +42,7 @@ def records(context: Context, name: str, limit: int | None = None) -> Split:
 def accuracy(context: Context) -> None:
     """LeNet with every channel, DP-SGD and DP-PSAC, n = 10,000 steps, B = 64, in one stack."""
     sink = context.sink("channel-accuracy")
-    blocks: dict[str, Callable[[], list[dict[str, Any]]]] = {}
+    blocks: dict[str, Callable[[], list[Row]]] = {}
     for name in ("fashion-mnist", "cifar10"):
         for rate in (0.001,):
             blocks[f"lenet/{name}/adam-{rate}"] = partial(_lenet, context, name, rate)
@@ -80,7 +79,7 @@ def _settings(quick: bool) -> list[tuple[ChannelSetting, StackRelease]]:
     return pairs
 
 
-def _lenet(context: Context, name: str, rate: float) -> list[dict[str, Any]]:
+def _lenet(context: Context, name: str, rate: float) -> list[Row]:
     data = records(context, name, 2000 if context.quick else None)
     known = spectrum(data)
     pairs = _settings(context.quick)

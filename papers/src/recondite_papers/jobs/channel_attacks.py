@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +14,7 @@ from recondite_papers.jobs.channel import SMALL, records
 from recondite_papers.jobs.channels import ChannelInputs, ChannelSetting, spectrum
 from recondite_papers.jobs.leaks import finished, measured
 from recondite_papers.jobs.single_images import ImageCase, attack_cases
-from recondite_papers.jobs.sink import Context
+from recondite_papers.jobs.sink import Context, Row
 from recondite_papers.stacked import StackRelease
 
 __all__ = ["figure_14", "guidelines"]
@@ -27,13 +26,13 @@ _SIZES = (1, 2, 4, 8, 16, 32, 64)
 def figure_14(context: Context) -> None:
     """MSE of reconstructions from the gradients of noisy images, LeNet on CIFAR-10."""
     sink = context.sink("channel-inversion")
-    blocks: dict[str, Callable[[], list[dict[str, Any]]]] = {}
+    blocks: dict[str, Callable[[], list[Row]]] = {}
     name = "fashion-mnist" if context.quick else "cifar10"
     blocks[f"lenet/{name}"] = partial(_inversion, context, name)
     context.blocks(sink, blocks)
 
 
-def _inversion(context: Context, name: str) -> list[dict[str, Any]]:
+def _inversion(context: Context, name: str) -> list[Row]:
     data = records(context, name, 1500 if context.quick else None)
     known = spectrum(data)
     kinds = ("natural", "white", "personalized-paper", "personalized", "minimum-power")
@@ -66,14 +65,14 @@ def guidelines(context: Context) -> None:
     """Batch size under DP, under constant noise and without defence; one eigenvector removed."""
     sink = context.sink("channel-guidelines")
     name = "fashion-mnist" if context.quick else "cifar10"
-    blocks: dict[str, Callable[[], list[dict[str, Any]]]] = {
+    blocks: dict[str, Callable[[], list[Row]]] = {
         f"batch/{name}": partial(_batches, context, name),
         f"compression/{name}": partial(_compression, context, name),
     }
     context.blocks(sink, blocks)
 
 
-def _batches(context: Context, name: str) -> list[dict[str, Any]]:
+def _batches(context: Context, name: str) -> list[Row]:
     """As Appendix D: one image is rebuilt from a batch's gradient and compared with its mean."""
     data = records(context, name, 1500 if context.quick else None)
     net = build("lenet", data.shape, 10, seed=0).to(context.device)
@@ -134,7 +133,7 @@ def _average(net: nn.Module, x: Tensor, y: Tensor, *, clip: bool) -> list[Tensor
     return total
 
 
-def _compression(context: Context, name: str) -> list[dict[str, Any]]:
+def _compression(context: Context, name: str) -> list[Row]:
     """Images without their component along one eigenvector, as Appendix D."""
     data = records(context, name, 1500 if context.quick else None)
     known = spectrum(data)

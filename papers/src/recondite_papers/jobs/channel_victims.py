@@ -24,7 +24,7 @@ from recondite_papers.jobs.channels import (
 )
 from recondite_papers.jobs.data import Split
 from recondite_papers.jobs.leaks import finished, measured
-from recondite_papers.jobs.sink import Context
+from recondite_papers.jobs.sink import Context, Row
 
 __all__ = ["inversion", "leaked"]
 
@@ -42,7 +42,7 @@ def inversion(context: Context) -> None:
     sink = context.sink("channel-networks-inversion")
     names = context.pick(("resnet10",), ("resnet10", "alexnet"), tuple(_FEW))
     loaded: list[tuple[Split, Fitter | None]] = []
-    blocks: dict[str, Callable[[], list[dict[str, Any]]]] = {
+    blocks: dict[str, Callable[[], list[Row]]] = {
         f"inversion/{model}": partial(_inverted, context, loaded, model) for model in names
     }
     context.blocks(sink, blocks)
@@ -64,9 +64,7 @@ def _size(context: Context, model: str) -> tuple[int, float]:
     return _FEW[model] if context.minutes < _SHORT else IMAGES, 0.75 * context.seconds
 
 
-def _inverted(
-    context: Context, loaded: list[tuple[Split, Fitter | None]], model: str
-) -> list[dict[str, Any]]:
+def _inverted(context: Context, loaded: list[tuple[Split, Fitter | None]], model: str) -> list[Row]:
     if not loaded:
         every = records(context, "cifar10", context.pick(300, 4000, None))
         # A quick version has no noise, and no time to fit any.

@@ -11,7 +11,7 @@ from typing import Any
 
 from recondite_papers.jobs.compare_network import network
 from recondite_papers.jobs.data import Split, split
-from recondite_papers.jobs.sink import Context
+from recondite_papers.jobs.sink import Context, Row
 from recondite_papers.stacked import Plan, Stack, StackRelease, train
 
 __all__ = [
@@ -101,7 +101,7 @@ def train_releases(
     seeds: int,
     context: Context,
     first: str = "xavier",
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Trains every release with every seed in one stack; one row a release."""
     runs = [release for release in releases for _ in range(seeds)]
     models = [network(data.shape, data.classes, n % seeds, first) for n in range(len(runs))]
@@ -139,7 +139,7 @@ def accuracy(context: Context) -> None:
     """
     sink = context.sink("compare-accuracy")
     seeds = 2 if context.quick else 10
-    blocks: dict[str, Callable[[], list[dict[str, Any]]]] = {}
+    blocks: dict[str, Callable[[], list[Row]]] = {}
     for name in DATA:
         blocks[f"main/{name}"] = partial(_main, context, name, seeds)
     for size, name in product(_SIZES[1:], DATA):
@@ -169,7 +169,7 @@ def steps_of(data: Split, batch: int) -> int:
     return 3 * math.ceil(len(data.images) / batch)
 
 
-def _main(context: Context, name: str, seeds: int) -> list[dict[str, Any]]:
+def _main(context: Context, name: str, seeds: int) -> list[Row]:
     data = records(context, name)
     plan = CHOSEN.plan(steps_of(data, 128), 128)
     chosen = (KAPPA, SIGMA) if not context.quick else ((75, 200, 500), (1.23, 0.42, 0.174))
@@ -182,9 +182,7 @@ def _main(context: Context, name: str, seeds: int) -> list[dict[str, Any]]:
     return [{**row, "pixels": "published"} for row in rows]
 
 
-def _sizes(
-    context: Context, name: str, size: int, seeds: int, reading: _Reading
-) -> list[dict[str, Any]]:
+def _sizes(context: Context, name: str, size: int, seeds: int, reading: _Reading) -> list[Row]:
     """Table V at one batch size, by one reading; at batch 128 without defence too."""
     data = records(context, name, reading.pixels)
     plan = reading.plan(steps_of(data, size), size)

@@ -22,7 +22,7 @@ from recondite_papers.jobs.compare import (
 )
 from recondite_papers.jobs.compare_network import network
 from recondite_papers.jobs.leaks import attacked, joined, leak, measured
-from recondite_papers.jobs.sink import Context
+from recondite_papers.jobs.sink import Context, Row
 from recondite_papers.stacked import StackRelease
 
 __all__ = ["attack", "dlg", "iga"]
@@ -41,7 +41,7 @@ def iga(context: Context) -> None:
     sink = context.sink("compare-iga")
     names = list(DATA)
     steps = 60 if context.quick else 10_000
-    blocks: dict[str, Callable[[], list[dict[str, Any]]]] = {}
+    blocks: dict[str, Callable[[], list[Row]]] = {}
     for name in names:
         full = [
             _PLAIN,
@@ -87,7 +87,7 @@ def dlg(context: Context) -> None:
         StackRelease("vmf", 20_000.0),
     ]
     images, steps = (2, 20) if context.quick else (32, 300)
-    blocks: dict[str, Callable[[], list[dict[str, Any]]]] = {}
+    blocks: dict[str, Callable[[], list[Row]]] = {}
     for name in DATA:
         job = partial(
             attack, context, name, chosen, batch=1, batches=images, steps=steps, kind="dlg"
@@ -105,7 +105,7 @@ def attack(
     batches: int,
     steps: int,
     kind: str = "iga",
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Attacks every release of the same batches in one computation; one row a release."""
     data = records(context, name)
     model = network(data.shape, 10, seed=0).to(context.device)

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,7 +18,7 @@ from recondite.numerics.bessel import bessel_ratio
 from recondite_papers.jobs.compare import CHOSEN, DATA, records, steps_of
 from recondite_papers.jobs.compare_network import network
 from recondite_papers.jobs.data import Split
-from recondite_papers.jobs.sink import Context
+from recondite_papers.jobs.sink import Context, Row
 from recondite_papers.stacked import Stack, StackRelease, train
 from recondite_papers.stacked.release import Releaser
 
@@ -32,7 +31,7 @@ _SIGMAS, _KAPPAS = (1.23, 0.42, 0.174), (1000.0, 2000.0, 5000.0)
 def signal(context: Context) -> None:
     """Signal over noise of what leaks at some steps of a training, and accuracies there."""
     sink = context.sink("compare-signal")
-    blocks: dict[str, Callable[[], list[dict[str, Any]]]] = {
+    blocks: dict[str, Callable[[], list[Row]]] = {
         f"signal/{name}": partial(_block, context, name) for name in DATA
     }
     context.blocks(sink, dict(list(blocks.items())[:1]) if context.quick else blocks)
@@ -46,7 +45,7 @@ def share(release: StackRelease, length: float, dim: int) -> float:
     return cosine / math.sqrt(1.0 - cosine * cosine)
 
 
-def _block(context: Context, name: str) -> list[dict[str, Any]]:
+def _block(context: Context, name: str) -> list[Row]:
     data = records(context, name)
     releases = [StackRelease("gaussian", s) for s in _SIGMAS] + [
         StackRelease("vmf", k) for k in _KAPPAS

@@ -23,7 +23,7 @@ from recondite_papers.jobs.channel import (
 from recondite_papers.jobs.channel_membership import membership_areas
 from recondite_papers.jobs.channel_models import inversion_errors
 from recondite_papers.jobs.channels import ChannelInputs, ChannelSetting, spectrum
-from recondite_papers.jobs.sink import Context
+from recondite_papers.jobs.sink import Context, Row
 from recondite_papers.stacked import Plan, Stack, StackRelease, train
 from recondite_papers.tables.cells import mean
 
@@ -39,7 +39,7 @@ def planes(context: Context) -> None:
     """LeNet by channel and capacity: accuracy, model inversion after n steps, membership."""
     sink = context.sink("channel-defence")
     names = context.pick(("fashion-mnist",), ("fashion-mnist",), ("fashion-mnist", "cifar10"))
-    blocks: dict[str, Callable[[], list[dict[str, Any]]]] = {
+    blocks: dict[str, Callable[[], list[Row]]] = {
         f"lenet/{name}": partial(_lenet, context, name) for name in names
     }
     context.blocks(sink, blocks)
@@ -60,7 +60,7 @@ def _pairs(context: Context) -> list[tuple[ChannelSetting, StackRelease]]:
     return out
 
 
-def _lenet(context: Context, name: str) -> list[dict[str, Any]]:
+def _lenet(context: Context, name: str) -> list[Row]:
     data = records(context, name, context.pick(400, 3000, None))
     known = spectrum(data)
     # The victim sees part of the records; the channel is fitted to all, as to a public spectrum.

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from recondite_papers.jobs.data import Split, split
 from recondite_papers.jobs.dirdp_networks import CHOSEN, PaperNetwork, usual
-from recondite_papers.jobs.sink import Context
+from recondite_papers.jobs.sink import Context, Row
 from recondite_papers.stacked import Plan, Stack, StackRelease, train
 
 __all__ = [
@@ -87,7 +86,7 @@ def with_usual_weights(context: Context) -> None:
 
 def _without_vmf(
     context: Context, network: Callable[[str], PaperNetwork]
-) -> dict[str, Callable[[], list[dict[str, Any]]]]:
+) -> dict[str, Callable[[], list[Row]]]:
     return {
         f"{kind}/{pair[0]}/{pair[1]}": partial(_block, context, pair, kind, network(pair[0]))
         for pair in _ORDER
@@ -101,7 +100,7 @@ def puzzle(context: Context) -> None:
     From torch's own initial weights, which were taken for right when this was searched.
     """
     sink = context.sink("dirdp-puzzle")
-    blocks: dict[str, Callable[[], list[dict[str, Any]]]] = {}
+    blocks: dict[str, Callable[[], list[Row]]] = {}
     tried = PARTITIONS[5:7] if context.quick else PARTITIONS
     for data, epochs in (("fashion-mnist", 5), ("cifar10", 30)):
         pair = ("lenet", data)
@@ -122,7 +121,7 @@ def _block(
     network: PaperNetwork,
     partition: tuple[str | int, str] = ("rows", "public"),
     epochs: int | None = None,
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     model, name = pair
     data = records(context, name, 1000 if context.quick else None)
     batch, rate, printed, optimizer, momentum = HYPER[pair]

@@ -16,7 +16,7 @@ from recondite_papers.jobs.data import Split
 from recondite_papers.jobs.dirdp import EPSILONS, KAPPAS, MULTIPLIERS, records
 from recondite_papers.jobs.dirdp_networks import CHOSEN, PaperNetwork
 from recondite_papers.jobs.single_images import ImageCase, attack_cases
-from recondite_papers.jobs.sink import Context
+from recondite_papers.jobs.sink import Context, Row
 from recondite_papers.stacked import Plan, Stack, StackRelease, train
 
 __all__ = ["early", "relu", "table_4"]
@@ -37,7 +37,7 @@ def relu(context: Context) -> None:
 
 
 def _table_4(context: Context, job: str, network: Callable[[str], PaperNetwork | None]) -> None:
-    blocks: dict[str, Callable[[], list[dict[str, Any]]]] = {}
+    blocks: dict[str, Callable[[], list[Row]]] = {}
     for name in ("fashion-mnist", "cifar10", "lfw"):
         for model in ("lenet", "mlp2"):
             blocks[f"{model}/{name}"] = partial(_iga, context, network(model), model, name)
@@ -57,9 +57,7 @@ def _vmf(kappas: tuple[float, ...], partitions: tuple[tuple[str, str], ...]) -> 
     ]
 
 
-def _iga(
-    context: Context, network: PaperNetwork | None, model: str, name: str
-) -> list[dict[str, Any]]:
+def _iga(context: Context, network: PaperNetwork | None, model: str, name: str) -> list[Row]:
     data = records(context, name, 200 if context.quick else None)
     if network is None:
         net, called = build(model, data.shape, data.classes, seed=0), f"{model}/relu"
@@ -87,7 +85,7 @@ def _iga(
 def early(context: Context) -> None:
     """The first version's tables: DLG and Inverting Gradients, untrained and trained victims."""
     sink = context.sink("dirdp-v1-attacks")
-    blocks: dict[str, Callable[[], list[dict[str, Any]]]] = {}
+    blocks: dict[str, Callable[[], list[Row]]] = {}
     for name in ("mnist", "cifar10", "lfw"):
         for model in ("lenet-dlg", "mlp2"):
             for attack in ("dlg", "iga"):
@@ -99,7 +97,7 @@ def early(context: Context) -> None:
     context.blocks(sink, blocks)
 
 
-def _undefended(context: Context, model: str, name: str, attack: str) -> list[dict[str, Any]]:
+def _undefended(context: Context, model: str, name: str, attack: str) -> list[Row]:
     """Without noise, before and after training, apart from noise: nothing takes its time."""
     net, data, images = _victim(context, model, name)
     method = _method(attack, 20 if context.quick else 1000)
@@ -128,7 +126,7 @@ def _method(attack: str, steps: int) -> GradientAttack:
     return DLG(steps=steps) if attack == "dlg" else InvertingGradients(steps=steps)
 
 
-def _early(context: Context, model: str, name: str, attack: str) -> list[dict[str, Any]]:
+def _early(context: Context, model: str, name: str, attack: str) -> list[Row]:
     net, data, images = _victim(context, model, name)
     # As printed: noise of deviation ε on the gradient itself, so that larger is noisier.
     cases = [

@@ -14,7 +14,7 @@ import recondite as rc
 from recondite.notions.calibration import calibrate
 from recondite_papers.jobs.dirdp import records
 from recondite_papers.jobs.dirdp_networks import CHOSEN, PaperNetwork
-from recondite_papers.jobs.sink import Context
+from recondite_papers.jobs.sink import Context, Row
 from recondite_papers.stacked import Plan, Stack, StackRelease, train
 
 __all__ = ["HYPER", "accuracy", "with_usual_weights"]
@@ -47,7 +47,7 @@ def with_usual_weights(context: Context) -> None:
 
 def _tables(context: Context, job: str, networks: dict[str, PaperNetwork]) -> None:
     sink = context.sink(job)
-    blocks: dict[str, Callable[[], list[dict[str, Any]]]] = {}
+    blocks: dict[str, Callable[[], list[Row]]] = {}
     for pair in HYPER:
         network = networks[pair[0]]
         for kind in ("plain", "gaussian"):
@@ -80,7 +80,7 @@ def _block(
     kind: str,
     network: PaperNetwork,
     partition: tuple[str, str] = ("elements", "clipped"),
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     model, name = pair
     batch, rate, epochs, optimizer = HYPER[pair]
     limit = context.pick(300, None if name == "lfw" else 2000, None)

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from itertools import product
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -26,7 +25,7 @@ from recondite_papers.jobs.dirdp_networks import (
     PaperNetwork,
     usual,
 )
-from recondite_papers.jobs.sink import Context
+from recondite_papers.jobs.sink import Context, Row
 from recondite_papers.stacked import Plan, Stack, StackRelease, train
 
 __all__ = ["again", "moved", "norms", "sweep"]
@@ -87,7 +86,7 @@ def _sigmas(network: PaperNetwork, name: str) -> dict[float, float]:
 def sweep(context: Context) -> None:
     """Every reading on every data set, the cheap ones first."""
     sink = context.sink("dirdp-variants")
-    blocks: dict[str, Callable[[], list[dict[str, Any]]]] = {}
+    blocks: dict[str, Callable[[], list[Row]]] = {}
     for model, data in (
         ("mlp2", "lfw"), ("lenet", "lfw"), ("mlp2", "fashion-mnist"), ("mlp2", "cifar10"),
         ("lenet", "fashion-mnist"), ("lenet", "cifar10"),
@@ -110,13 +109,13 @@ def norms(context: Context) -> None:
         ("mlp2", "cifar10"), ("lenet", "cifar10"), ("mlp2", "lfw"), ("lenet", "lfw"),
         ("mlp2", "fashion-mnist"), ("lenet", "fashion-mnist"),
     ]  # fmt: skip
-    blocks: dict[str, Callable[[], list[dict[str, Any]]]] = {
+    blocks: dict[str, Callable[[], list[Row]]] = {
         f"norms/{model}/{name}": partial(_norms, context, model, name) for model, name in order
     }
     context.blocks(sink, dict(list(blocks.items())[2:3]) if context.quick else blocks)
 
 
-def _norms(context: Context, model: str, name: str) -> list[dict[str, Any]]:
+def _norms(context: Context, model: str, name: str) -> list[Row]:
     network = _earlier(model, name)
     data = records(context, name, 300 if context.quick else None, network.pixels)
     known = _sigmas(network, name)
@@ -146,7 +145,7 @@ def again(context: Context) -> None:
     ]
     cases += [(lenet, "lfw", None, 1)]
     cases += [(lenet, "cifar10", epsilon, 1) for epsilon in _LOUD]
-    blocks: dict[str, Callable[[], list[dict[str, Any]]]] = {}
+    blocks: dict[str, Callable[[], list[Row]]] = {}
     for case in cases:
         network, name, epsilon, _ = case
         blocks[f"{name}/{network.name}/{epsilon or 0:g}"] = partial(_again, context, *case)
@@ -155,7 +154,7 @@ def again(context: Context) -> None:
 
 def _again(
     context: Context, network: PaperNetwork, name: str, epsilon: float | None, seed: int
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     data = records(context, name, 300 if context.quick else None, network.pixels)
     release, sampling = _PLAIN, "shuffled"
     if epsilon is not None:
@@ -171,13 +170,13 @@ def _again(
 def moved(context: Context) -> None:
     """LeNet on LFW with faces moved and scaled at random, as pictures that are not aligned are."""
     sink = context.sink("dirdp-moved")
-    blocks: dict[str, Callable[[], list[dict[str, Any]]]] = {
+    blocks: dict[str, Callable[[], list[Row]]] = {
         f"moved/{pixels}": partial(_moved, context, pixels, pixels / 20) for pixels in (0, 2, 4, 6)
     }
     context.blocks(sink, dict(list(blocks.items())[:1]) if context.quick else blocks)
 
 
-def _moved(context: Context, pixels: int, zoom: float) -> list[dict[str, Any]]:
+def _moved(context: Context, pixels: int, zoom: float) -> list[Row]:
     network = CHOSEN["lenet"]
     data = records(context, "lfw", 300 if context.quick else None, network.pixels)
     draw = torch.Generator().manual_seed(0)
@@ -212,7 +211,7 @@ def _shifted(images: Tensor, pixels: int, zoom: float, draw: torch.Generator) ->
     return functional.grid_sample(images, grid, padding_mode="border", align_corners=False)
 
 
-def _block(context: Context, network: PaperNetwork, name: str) -> list[dict[str, Any]]:
+def _block(context: Context, network: PaperNetwork, name: str) -> list[Row]:
     data = records(context, name, 1000 if context.quick else None, network.pixels)
     known = _sigmas(network, name)
     private = [StackRelease("gaussian", known[epsilon]) for epsilon in _SOME]

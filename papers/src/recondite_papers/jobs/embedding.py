@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -21,7 +20,7 @@ from recondite_papers.jobs.channel_training import (
 )
 from recondite_papers.jobs.channels import covariance
 from recondite_papers.jobs.data import Split
-from recondite_papers.jobs.sink import Context
+from recondite_papers.jobs.sink import Context, Row
 
 __all__ = ["guideline"]
 
@@ -32,13 +31,13 @@ def guideline(context: Context) -> None:
     """A classifier on noisy embeddings of a public LeNet, beside one on noisy pixels."""
     sink = context.sink("channel-embedding")
     names = context.pick(("fashion-mnist",), ("fashion-mnist",), ("fashion-mnist", "cifar10"))
-    blocks: dict[str, Callable[[], list[dict[str, Any]]]] = {
+    blocks: dict[str, Callable[[], list[Row]]] = {
         f"embedding/{name}": partial(_block, context, name) for name in names
     }
     context.blocks(sink, blocks)
 
 
-def _block(context: Context, name: str) -> list[dict[str, Any]]:
+def _block(context: Context, name: str) -> list[Row]:
     data = records(context, name, context.pick(400, 5000, None))
     half = len(data.images) // 2
     public = data.images[:half], data.labels[:half]

@@ -18,7 +18,7 @@ from recondite_papers.jobs.channels import ChannelSetting, Fitter, beta, spectru
 from recondite_papers.jobs.data import Split, split
 from recondite_papers.jobs.dirdp import records
 from recondite_papers.jobs.leaks import attacked, joined, leak, measured
-from recondite_papers.jobs.sink import Context
+from recondite_papers.jobs.sink import Context, Row
 from recondite_papers.stacked import Plan, Stack, StackRelease, train
 
 __all__ = ["faces", "reconstructions", "stored"]
@@ -47,7 +47,7 @@ def reconstructions(context: Context) -> None:
     """One image a data set: DLG (Figure 4), Inverting Gradients (5), trained victims (6)."""
     job = "dirdp-v1-pictures"
     sink = context.sink(job)
-    blocks: dict[str, Callable[[], list[dict[str, Any]]]] = {}
+    blocks: dict[str, Callable[[], list[Row]]] = {}
     for attack in ("dlg", "iga"):
         for model in ("lenet-dlg", "mlp2"):
             for name in _NAMES:
@@ -61,7 +61,7 @@ def reconstructions(context: Context) -> None:
     context.blocks(sink, blocks)
 
 
-def _pictures(context: Context, job: str, key: str) -> list[dict[str, Any]]:
+def _pictures(context: Context, job: str, key: str) -> list[Row]:
     attack, model, name = key.split("/")
     data = records(context, name, 300 if context.quick else None, scale="published")
     cases: list[tuple[str, float, StackRelease, bool]] = [("none", 0.0, _PLAIN, False)]
@@ -75,7 +75,7 @@ def _pictures(context: Context, job: str, key: str) -> list[dict[str, Any]]:
         cases.append(("vmf", value, turned, True))
     steps = context.pick(20, 150 if attack == "dlg" else 600, 1000)
     method: Any = DLG(steps=steps, restarts=1) if attack == "dlg" else InvertingGradients(steps)
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     pictures: dict[str, Tensor] = {"original": data.pixels(data.images[:1])}
     for victim in ("untrained", "trained"):
         net = build(model, data.shape, data.classes, seed=0).to(context.device)
@@ -114,7 +114,7 @@ def faces(context: Context) -> None:
     context.blocks(sink, {"lfw": partial(_faces, context)})
 
 
-def _faces(context: Context) -> list[dict[str, Any]]:
+def _faces(context: Context) -> list[Row]:
     data = split("lfw", device="cpu", data_dir=context.data_dir, scale="half")
     if context.quick:  # Grey: 1,024 features, whose spectrum takes a second.
         grey = [t.mean(1, keepdim=True) for t in (data.images, data.test_images)]

@@ -25,7 +25,7 @@ from recondite_papers.jobs.compare_network import network
 from recondite_papers.jobs.dirdp_networks import CHOSEN
 from recondite_papers.jobs.intruder_attacks import Guarded, on_copies, on_gradients
 from recondite_papers.jobs.intruder_scene import Scene, scene_of
-from recondite_papers.jobs.sink import Context
+from recondite_papers.jobs.sink import Context, Row
 from recondite_papers.single_weights import SingleWeights
 
 __all__ = [
@@ -33,7 +33,7 @@ __all__ = [
     "tan2024",
 ]  # fmt: skip
 
-Rows = list[dict[str, Any]]
+Rows = list[Row]
 
 # Biswas et al.: Table VI's, and on to where something is seen.
 SIGMAS = (1.23, 0.660, 0.461, 0.420, 0.321, 0.282, 0.229, 0.204, 0.174, 0.117, 0.0174)
@@ -73,13 +73,17 @@ def faustini2022(context: Context) -> None:
 def _run(context: Context, *parts: dict[str, Callable[[Context], Rows]]) -> None:
     # Of a quick version the first block of each paper, whatever else was asked for.
     chosen = [dict(list(part.items())[:1]) if context.quick else part for part in parts]
-    blocks = {name: partial(run, context) for part in chosen for name, run in part.items()}
+    blocks: dict[str, Callable[[], Rows]] = {}
+    for part in chosen:
+        blocks |= {name: partial(run, context) for name, run in part.items()}
     context.blocks(context.sink("intruder"), blocks)
 
 
-def _scene(context: Context, data: Any) -> Scene:
-    victims = context.pick(4, 24, 50)
-    return scene_of(data, victims=victims, public=context.pick(300, 5_000, 10_000))
+def _scene(context: Context, data: Any, *, large: bool = False) -> Scene:
+    """Who is attacked; a large network's gradients cost more, so a small run has fewer of them."""
+    victims = context.pick(4, 16 if large else 24, 50)
+    public = context.pick(300, 2_000 if large else 5_000, 10_000)
+    return scene_of(data, victims=victims, public=public)
 
 
 def _attack(
@@ -155,7 +159,7 @@ def _dirdp(context: Context, model: str, name: str) -> Rows:
         label = {"defence": "vmf", "value": kappa, "blocks": "elements", "weights": "clipped"}
         guarded.append(Guarded(label, SingleWeights(kappa), releases=(1,), note=_LENGTHS))
     net = CHOSEN[model].build(data.shape, data.classes, 0)
-    rows = _attack(context, net, _scene(context, data), guarded, 11)
+    rows = _attack(context, net, _scene(context, data, large=True), guarded, 11)
     return _named("dirdp", name, model, context.mark, rows)
 
 
@@ -164,7 +168,7 @@ def _early(context: Context, model: str, name: str) -> Rows:
     data = dirdp.records(context, name, scale="published")
     many = (1, context.pick(2, 3, STRENGTHS["dirdp-v1"]))
     net = build(model, data.shape, data.classes, seed=0)
-    scene = _scene(context, data)
+    scene = _scene(context, data, large=True)
     raw = [
         Guarded({"defence": "gaussian", "value": s}, Gaussian(s), "none", releases=many)
         for s in (0.8, 8.0, 80.0)
@@ -207,7 +211,7 @@ def _noisy_gradients(context: Context, name: str) -> Rows:
     data = channel.records(context, name)
     guarded = [_gaussian(sigma, (1, STRENGTHS["channel"])) for sigma in channel.MULTIPLIERS]
     net = build("lenet", data.shape, 10, seed=0)
-    rows = _attack(context, net, _scene(context, data), guarded, 19)
+    rows = _attack(context, net, _scene(context, data, large=True), guarded, 19)
     return _named("channel", name, "lenet", context.mark, rows)
 
 

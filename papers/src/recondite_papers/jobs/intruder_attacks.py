@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 import torch
@@ -28,6 +27,7 @@ from recondite.leakage.rero import rero
 from recondite.mechanisms import Mechanism, Neighbouring, Observed, UndefinedNotionError
 from recondite.notions.pairs import local_rero
 from recondite_papers.jobs.intruder_scene import Scene, strongest
+from recondite_papers.jobs.sink import Row
 
 __all__ = ["Guarded", "bound", "on_copies", "on_gradients"]
 
@@ -44,7 +44,7 @@ class Guarded:
       releases: How many releases are pooled, each number a row of its own.
     """
 
-    label: dict[str, Any]
+    label: Row
     mechanism: Mechanism
     clipping: str = "flat"
     batch: int = 1
@@ -54,7 +54,7 @@ class Guarded:
 
 def on_gradients(
     model: nn.Module, scene: Scene, guarded: Sequence[Guarded], *, steps: int, rank: int, seed: int
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Attacks every defence; public records' gradients are computed once for all of them.
 
     Args:
@@ -125,13 +125,13 @@ def _smooth(mechanism: Mechanism) -> bool:
 
 def _row(
     scene: Scene,
-    label: dict[str, Any],
+    label: Row,
     releases: int,
-    found: dict[str, dict[str, Any]],
-    picked: dict[str, Any],
+    found: dict[str, Row],
+    picked: Row,
     batch: int,
     note: str,
-) -> dict[str, Any]:
+) -> Row:
     size = {"victims": len(scene.victims), "public": len(scene.public)}
     more = {"note": note} if note else {}
     told = {**label, "batch": batch, "releases": releases}
@@ -188,11 +188,11 @@ def on_copies(
     scene: Scene,
     prior: PublicPrior,
     noise: Noise,
-    label: dict[str, Any],
+    label: Row,
     releases: Sequence[int],
     sides: float,
     seed: int,
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Attacks noisy copies of records, which is all that an update of them can show.
 
     The posterior is exact for the mixture of normals that the prior is. The bound holds for any

@@ -14,6 +14,7 @@ from recondite.attacks.posterior.strongest import share_gained
 from recondite.attacks.scoring import compared, scored
 from recondite.records import BlindGuess, ImageSet
 from recondite_papers.jobs.data import Split
+from recondite_papers.jobs.sink import Row
 
 __all__ = ["GAMES", "Scene", "scene_of", "strongest"]
 
@@ -47,7 +48,7 @@ class Scene:
         same = self.victims.labels[:, None] == self.public.labels[None]
         return same | ~same.any(1, keepdim=True)
 
-    def scores(self, images: Tensor) -> dict[str, Any]:
+    def scores(self, images: Tensor) -> Row:
         """What an attack's images gained over the blind guess.
 
         Args:
@@ -69,7 +70,7 @@ class Scene:
             "gain_ssim_interval": beside.gains["ssim"].interval,
         }
 
-    def picked(self, likely: Tensor) -> dict[str, Any]:
+    def picked(self, likely: Tensor) -> Row:
         """Identification games: how often the likeliest of n candidates is the victim's record.
 
         The candidates of a game are the record and the first n - 1 public records of its class; a
@@ -81,7 +82,7 @@ class Scene:
         """
         count = len(self.public)
         own = likely[:, count:].diagonal()
-        out: dict[str, Any] = {}
+        out: Row = {}
         for candidates in GAMES:
             right, games = 0, 0
             for number, mine in enumerate(own):
@@ -133,7 +134,7 @@ def _set(data: Split, images: Tensor, labels: Tensor) -> ImageSet:
     )
 
 
-def strongest(found: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+def strongest(found: Mapping[str, Row]) -> Row:
     """The attack that came the largest share of the way from the blind guess to a copy."""
     name = max(found, key=lambda key: float(found[key]["share"]))
     shares = {key: one["share"] for key, one in found.items()}

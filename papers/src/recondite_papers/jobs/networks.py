@@ -30,7 +30,7 @@ from recondite_papers.jobs.channels import (
     spectrum,
 )
 from recondite_papers.jobs.data import Split
-from recondite_papers.jobs.sink import Context
+from recondite_papers.jobs.sink import Context, Row
 
 __all__ = ["accuracy", "inversion", "times"]
 
@@ -51,13 +51,13 @@ def times(context: Context) -> None:
     """An epoch of plain training, of DP-SGD and of training on noisy data, turn by turn."""
     sink = context.sink("channel-times")
     chosen = context.pick(NETWORKS[:1], NETWORKS, NETWORKS)
-    blocks: dict[str, Callable[[], list[dict[str, Any]]]] = {
+    blocks: dict[str, Callable[[], list[Row]]] = {
         name: partial(_times, context, name) for name in chosen
     }
     context.blocks(sink, blocks)
 
 
-def _times(context: Context, name: str) -> list[dict[str, Any]]:
+def _times(context: Context, name: str) -> list[Row]:
     on_cpu = context.device == "cpu"
     # Per-sample gradients of 134 million weights at batch 64 are 34 GB.
     batch = {"lenet": 64, "resnet10": 16, "alexnet": 8, "vgg16": 4}[name] if on_cpu else 64
@@ -156,7 +156,7 @@ def accuracy(context: Context) -> None:
         order += [(m, d, "between") for m, d in every if m != "vgg16"]
         order += [(m, d, g) for g in ("wide", "between") for m, d in every if m == "vgg16"]
     known = _Known()
-    blocks: dict[str, Callable[[], list[dict[str, Any]]]] = {
+    blocks: dict[str, Callable[[], list[Row]]] = {
         f"{model}/{name}/{group}": partial(_trained, context, known, model, name, group)
         for model, name, group in order
     }
@@ -184,9 +184,7 @@ def _settings(context: Context, group: str) -> list[ChannelSetting]:
     return [ChannelSetting(kind, kappa) for kind in _WIDE for kappa in kappas]
 
 
-def _trained(
-    context: Context, known: _Known, model: str, name: str, group: str
-) -> list[dict[str, Any]]:
+def _trained(context: Context, known: _Known, model: str, name: str, group: str) -> list[Row]:
     if name not in known.data:
         known.data.clear()  # one data set at a time
         data = records(context, name, context.pick(60, 3000, None))

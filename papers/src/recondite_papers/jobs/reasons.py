@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
 
 from recondite.attacks.gradient.inverting import InvertingGradients
 from recondite_papers.jobs.compare import records
 from recondite_papers.jobs.compare_network import network
 from recondite_papers.jobs.leaks import attacked, joined, leak, measured
-from recondite_papers.jobs.sink import Context
+from recondite_papers.jobs.sink import Context, Row
 from recondite_papers.stacked import Plan, Stack, StackRelease, train
 
 __all__ = ["noise_size"]
@@ -22,7 +21,7 @@ def noise_size(context: Context) -> None:
     """Biswas et al., Table VI: the Gaussian cells with the noise divided once more."""
     sink = context.sink("compare-noise-size")
     sizes = (4,) if context.quick else (16, 64) if context.small else (16, 32, 64, 128)
-    blocks: dict[str, Callable[[], list[dict[str, Any]]]] = {
+    blocks: dict[str, Callable[[], list[Row]]] = {
         f"noise/mnist/{batch}": partial(_sizes, context, batch) for batch in sizes
     }
     if not context.quick:
@@ -30,7 +29,7 @@ def noise_size(context: Context) -> None:
     context.blocks(sink, blocks)
 
 
-def _sizes(context: Context, batch: int, trained: bool = False) -> list[dict[str, Any]]:
+def _sizes(context: Context, batch: int, trained: bool = False) -> list[Row]:
     data = records(context, "mnist")
     model = network(data.shape, 10, seed=0).to(context.device)
     if trained:

@@ -17,7 +17,7 @@ import torch
 from recondite._files import write_atomically
 from recondite._version import __version__
 
-__all__ = ["Context", "Sink", "provenance"]
+__all__ = ["Context", "Row", "Sink", "provenance"]
 
 # Raised when blocks change their meaning: what an older version stored is computed again.
 _SCHEMA = 2
@@ -37,6 +37,10 @@ def provenance(device: str) -> dict[str, Any]:
     }
 
 
+Row = dict[str, Any]
+"""What a job stores of one setting: it differs from job to job."""
+
+
 @dataclass
 class Sink:
     """Rows of a job, by block; a block that is there is not computed again.
@@ -54,7 +58,7 @@ class Sink:
     job: str
     device: str
     quick: bool = False
-    rows: list[dict[str, Any]] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
     done: set[str] = field(default_factory=set)
     head: dict[str, Any] = field(default_factory=dict)
     small: bool = False
@@ -70,7 +74,7 @@ class Sink:
             self.head["small"] = True
         self.head["provenance"] = provenance(self.device)
 
-    def write(self, block: str, rows: list[dict[str, Any]]) -> None:
+    def write(self, block: str, rows: list[Row]) -> None:
         """Adds a block's rows and writes the file."""
         # Rounded at once, so that a resumed job sees what a fresh one did.
         self.rows += [_rounded({"block": block, **row}) for row in rows]
@@ -127,7 +131,8 @@ class Context:
         """What a row says of a run that is not the full one."""
         if self.quick:
             return "quick"
-        return "small run on a CPU" if self.small else ""
+        place = " on a CPU" if self.device == "cpu" else ""
+        return f"small run{place}" if self.small else ""
 
     @property
     def seconds(self) -> float:
@@ -146,7 +151,7 @@ class Context:
             self.sinks[job] = Sink(path, job, self.device, self.quick, small=self.small)
         return self.sinks[job]
 
-    def blocks(self, sink: Sink, blocks: dict[str, Callable[[], list[dict[str, Any]]]]) -> None:
+    def blocks(self, sink: Sink, blocks: dict[str, Callable[[], list[Row]]]) -> None:
         """Computes the blocks that are missing, until time is up."""
         for name, compute in blocks.items():
             if name in sink.done or (self.only and not any(o in name for o in self.only)):

@@ -21,7 +21,8 @@ ASSUMPTIONS = (
     "Adam with learning rate 0.001 (VGG16: 0.0001): no optimizer is named",
     "fresh noise at every step (per_step): the paper's n·κ needs it",
     "the attacked network of Figure 14 is untrained",
-    "CelebA and SVHN are not here; their loaders are. Figure 5's faces are LFW's",
+    "CelebA and SVHN were not run: their files are not here (`recondite data list` has the loaders); "
+    "Figure 5's faces are LFW's",
     "DRA of Figures 10, 13, 15 and 16 is model inversion of trained networks; the white-box "
     "membership attack knows half of the records; the victim sees half of the training set",
 )
@@ -67,7 +68,7 @@ FIGURE_14 = {
 }
 FIGURES = {
     3: "capacity rises with λ, falls with σ", 4: "toy: data-space noise adapts",
-    5: "pictures of CelebA", 6: "MSE by batch size: falls under DP, rises under constant noise",
+    5: "images of CelebA", 6: "MSE by batch size: falls under DP, rises under constant noise",
     7: "compression = more noise (drawing)", 8: "compressing a larger eigenvalue defends better",
     9: "accuracy rises with κ", 10: "MSE falls with κ", 11: "accuracy against MSE",
     12: "accuracy rises with n", 13: "MSE falls with n", 15: "accuracy against GDC",

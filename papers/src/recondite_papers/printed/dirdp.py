@@ -9,7 +9,7 @@ __all__ = [
 ]  # fmt: skip
 
 SETTING = {
-    "data": "Fashion-MNIST, CIFAR-10, CIFAR-100, LFW (106 people, 14 pictures each)",
+    "data": "Fashion-MNIST, CIFAR-10, CIFAR-100, LFW (106 people, 14 images each)",
     "models": "LeNet and a two-layer MLP",
     "defences": "DP-SGD (ε_G) and per-record VMF noise (ε_V)",
 }
@@ -22,7 +22,7 @@ ASSUMPTIONS = (
     "initial weights and biases uniform in ±0.5, as in DLG's program: picked after the fact; "
     "Table 3 has torch's own",
     "the MLP on LFW is trained by Adam without the momentum that Table 1 prints: Adam has none",
-    "partition and reading of ε_V: searched for, see the puzzle",
+    "partition and interpretation of ε_V: searched for, see the puzzle",
     "CIFAR-100 is not here: its column is left out",
     "MIA-R: the victim is trained on half of the records, 8 references without defence on halves "
     "of the others, test records are the non-members; Adam with Table 1's lower rows",

@@ -7,7 +7,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-__all__ = ["Cell", "Verdict", "agreement", "cut_short", "find", "having", "mean", "spread"]
+__all__ = ["Cell", "Row", "Verdict", "agreement", "cut_short", "find", "having", "mean", "spread"]
+
+
+Row = dict[str, Any]
+"""A stored row of a job: what it holds differs from job to job."""
 
 
 @dataclass(frozen=True)
@@ -22,6 +26,7 @@ class Cell:
       unit: "ε", "accuracy", "MSE", "SSIM", …
       why: Why they differ, or how ours was found.
       tested: What came out under other interpretations of the paper that were run for this cell.
+      intruder: What the strongest attack known gains in this setting.
     """
 
     name: str
@@ -31,6 +36,7 @@ class Cell:
     unit: str = ""
     why: str = ""
     tested: tuple[float, ...] = ()
+    intruder: str = ""
 
     @property
     def difference(self) -> float | None:
@@ -65,12 +71,12 @@ class Verdict:
         return asdict(self)
 
 
-def having(rows: Sequence[dict[str, Any]], **wanted: Any) -> list[dict[str, Any]]:
+def having(rows: Sequence[Row], **wanted: Any) -> list[Row]:
     """The rows that have these values."""
     return [row for row in rows if all(row.get(key) == value for key, value in wanted.items())]
 
 
-def find(rows: Sequence[dict[str, Any]], **wanted: Any) -> dict[str, Any] | None:
+def find(rows: Sequence[Row], **wanted: Any) -> Row | None:
     """The first row that has these values."""
     return next(iter(having(rows, **wanted)), None)
 
@@ -94,7 +100,7 @@ def agreement(cells: Iterable[Cell], within: float) -> tuple[int, int]:
     return sum(gap <= within for gap in gaps), len(gaps)
 
 
-def cut_short(row: dict[str, Any] | None) -> str:
+def cut_short(row: Row | None) -> str:
     """Says of an attack that its time was up, or that it was a small run."""
     if row is None:
         return ""

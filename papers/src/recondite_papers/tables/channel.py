@@ -8,7 +8,8 @@ from typing import Any
 
 from recondite.metrics.defence import improvement_membership, improvement_reconstruction
 from recondite_papers.printed import channel as tan
-from recondite_papers.tables.cells import Cell, cut_short, mean, spread
+from recondite_papers.tables.cells import Cell, Row, cut_short, mean, spread
+from recondite_papers.tables.intruder import beside
 
 __all__ = [
     "DIED",
@@ -31,21 +32,21 @@ __all__ = [
     "without_small",
 ]
 
-Rows = Sequence[dict[str, Any]]
+Rows = Sequence[Row]
 _NATURAL, _WIDE = (50.0, 100.0, 200.0, 300.0), (500.0, 800.0, 1000.0, 1500.0)
 _DATA = ("fashion-mnist", "cifar10")
 DIED = 0.11  # accuracy of a network of ten classes that says the same of every image
 
 
-def _name(row: dict[str, Any]) -> str:
+def _name(row: Row) -> str:
     return str(row["defence"]) + (f" {row['value']:g}" if row["value"] else "")
 
 
-def without_small(rows: Rows) -> list[dict[str, Any]]:
+def without_small(rows: Rows) -> list[Row]:
     """Rows without those of a small run that a run in full has too."""
     keys = ("data", "model", "defence", "value", "noise", "attack")
 
-    def key(row: dict[str, Any]) -> tuple[Any, ...]:
+    def key(row: Row) -> tuple[Any, ...]:
         return tuple(row.get(name) for name in keys)
 
     full = {key(row) for row in rows if "small run" not in (row.get("run") or "")}
@@ -70,7 +71,7 @@ def times(rows: Rows) -> list[Cell]:
 
 
 def faces(rows: Rows) -> list[Cell]:
-    """Figure 5, on LFW in place of CelebA: error of the noisy picture, (x - .5)/.5."""
+    """Figure 5, on LFW in place of CelebA: error of the noisy image, (x - .5)/.5."""
     cells = []
     for row in rows:
         why = f"LFW for CelebA; eyes {row['mse_eyes']:.3g}, rest {row['mse_rest']:.3g}"
@@ -114,7 +115,7 @@ def _noise_for(values: Sequence[float], nats: float) -> float:
 
 
 def beta_weights() -> list[Cell]:
-    """Figure 17: the weights β in one channel of a picture."""
+    """Figure 17: the weights β in one channel of an image."""
     import numpy as np
 
     from recondite_papers.jobs.channels import beta
@@ -155,7 +156,7 @@ def by_capacity(rows: Rows, inversion: Rows = ()) -> list[Cell]:
     return cells
 
 
-def _size(row: dict[str, Any]) -> str:
+def _size(row: Row) -> str:
     size = f"{row['members']:,} records, {row['steps']:,} steps of {row['batch']}"
     size += f", {row['seeds']} seeds" if row.get("seeds", 1) > 1 else ""
     size += f"; {row['cut']}" if row.get("cut") else ""
@@ -174,7 +175,7 @@ def by_rounds(rows: Rows) -> list[Cell]:
     return cells
 
 
-def improvements(rows: Rows) -> list[dict[str, Any]]:
+def improvements(rows: Rows) -> list[Row]:
     """IMP_MIA and IMP_DRA of every defended run."""
     out = []
     for row in rows:
@@ -191,7 +192,7 @@ def planes(rows: Rows) -> list[Cell]:
     cells = []
     for row in improvements(rows):
         name = f"{row['data']}, {_name(row)}"
-        why = f"accuracy {100 * mean(row['accuracy']):.1f} %, area {row['auc']:.3f}"
+        why = f"accuracy {100 * mean(row['accuracy']):.1f} %, AUC {row['auc']:.3f}"
         if row.get("run"):
             why += f"; {row['run']}"
         cells.append(Cell(f"{name}: IMP_MIA", None, row["imp_mia"], unit="share", why=why))
@@ -231,7 +232,7 @@ def networks(rows: Rows) -> list[Cell]:
     return cells
 
 
-def _trained(row: dict[str, Any]) -> str:
+def _trained(row: Row) -> str:
     why = f"{row['steps']:,} steps of {row['batch']}"
     if row.get("run"):
         why = f"{row['run']}: {why}"
@@ -293,7 +294,7 @@ def tan_eigenvalues(rows: Rows) -> list[Cell]:
     return cells
 
 
-def tan_inversion(rows: Rows) -> list[Cell]:
+def tan_inversion(rows: Rows, intruder: Rows = ()) -> list[Cell]:
     """Figure 14: MSE on the scale (x - .5)/.5; LeNet."""
     cells = []
     for (model, channel, kappa), known in tan.FIGURE_14.items():
@@ -306,7 +307,10 @@ def tan_inversion(rows: Rows) -> list[Cell]:
         why = cut_short(best)
         if best is not None and len(found) > 1:
             why = f"the better of two priors, {best['total_variation']:g}" + (why and f"; {why}")
-        cells.append(Cell(f"LeNet, {kind} {kappa:g}", known, ours, unit="MSE", why=why))
+        where = {"data": "cifar10", "model": "copy", "defence": kind, "value": kappa}
+        told = beside(intruder, study="channel", **where)
+        name = f"LeNet, {kind} {kappa:g}"
+        cells.append(Cell(name, known, ours, unit="MSE", why=why, intruder=told))
     return cells
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from recondite_papers.printed import channel as tan
-from recondite_papers.tables.cells import Verdict, find, mean
+from recondite_papers.tables.cells import Row, Verdict, find, mean
 
 __all__ = ["of_lenet", "once_costs", "strongest"]
 
-Rows = Sequence[dict[str, Any]]
+Rows = Sequence[Row]
 NOT_RUN = "not run"
 _NATURAL = (50.0, 100.0, 200.0, 300.0)
 
@@ -41,7 +40,7 @@ def of_lenet(accuracy: Rows, inversion: Rows, guide: Rows) -> list[Verdict]:
             "falls",
             "Theorem 4 loses a ½: 50 to 750 (erratum 15). And they are per batch, where a "
             "channel's κ is per record: at B = 64 the two differ by about 2·64",
-            "They compare a batch's nats with a record's.",
+            "Wrong comparison: DP's capacity is per batch, a channel's per record.",
         ),
     ]
 
@@ -119,7 +118,14 @@ def _rounds(accuracy: Rows) -> list[Verdict]:
         return []
     stands = "stands" if all(rising) else "in part" if any(ends) else "falls"
     text = "; ".join(said) + " (Figure 12)"
-    return [Verdict(tan.CLAIMS["rounds"], stands, text, "True: it is training, not the channel.")]
+    return [
+        Verdict(
+            tan.CLAIMS["rounds"],
+            stands,
+            text,
+            "True: more training steps, better accuracy, also without a channel.",
+        )
+    ]
 
 
 def _stronger(accuracy: Rows, inversion: Rows) -> list[Verdict]:
@@ -142,7 +148,7 @@ def _stronger(accuracy: Rows, inversion: Rows) -> list[Verdict]:
             tan.CLAIMS["stronger"],
             "stands" if stronger else "in part",
             said,
-            "At equal accuracy it is the reverse: Natural defends better.",
+            "At equal accuracy Natural defends better.",
         )
     ]
 
@@ -179,9 +185,9 @@ def _batches(guide: Rows) -> list[Verdict]:
         said += "" if steady or not ends else "; not at every size between"
         verdict = "falls" if not ends else "stands" if steady else "in part"
         believe = (
-            "Averaging hides single records; ε does not see it."
+            "One record hides among others, though ε stays the same."
             if rising
-            else "True at equal multiplier, where larger batches mean less noise."
+            else "True at one noise multiplier: larger batches get less noise per average."
         )
         out.append(Verdict(tan.CLAIMS[claim], verdict, said, believe))
     return out
@@ -196,5 +202,5 @@ def _compression(guide: Rows) -> list[Verdict]:
     said = ", ".join(f"λ = {r['value']:.3g}: {r['mse_scaled']:.3f}" for r in cut[1:])
     said += f"; {cut[0]['mse_scaled']:.3f} uncompressed, so the whole effect is small"
     stands = "stands" if order[0] == max(order) else "falls"
-    believe = "Compression is hardly a defence: the whole effect is small."
+    believe = "Removing one direction of the data hardly changes what is rebuilt."
     return [Verdict(tan.CLAIMS["compress"], stands, said, believe)]

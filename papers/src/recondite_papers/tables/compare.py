@@ -7,14 +7,15 @@ from dataclasses import replace
 from typing import Any
 
 from recondite_papers.printed import compare as printed
-from recondite_papers.tables.cells import Cell, find, mean, spread
+from recondite_papers.tables.cells import Cell, Row, find, mean, spread
+from recondite_papers.tables.intruder import beside
 
 __all__ = [
     "TITLE", "attacked", "attainable", "figure_2", "table_2", "table_3", "table_5", "table_6",
     "trained",
 ]  # fmt: skip
 
-Rows = Sequence[dict[str, Any]]
+Rows = Sequence[Row]
 TITLE = {"mnist": "MNIST", "fashion-mnist": "Fashion-MNIST"}
 _SYMBOL = {"vmf": "κ", "gaussian": "σ"}
 
@@ -117,7 +118,9 @@ def attacked(rows: Rows, data: str, defence: str, value: float, batch: int, **mo
     return find(rows, block=f"iga-{batch}/{data}", defence=defence, value=value, **more)
 
 
-def _pair(name: str, known: tuple[float, float] | None, row: Any, scale: str) -> list[Cell]:
+def _pair(
+    name: str, known: tuple[float, float] | None, row: Any, scale: str, intruder: str = ""
+) -> list[Cell]:
     ssim, mse = known if known is not None else (None, None)
     found = row or {}
     over = found.get("mse_scaled_sd")
@@ -125,12 +128,19 @@ def _pair(name: str, known: tuple[float, float] | None, row: Any, scale: str) ->
         # The standard deviation is stored on the scale of the network's input alone.
         over *= found[scale] / found["mse_scaled"]
     return [
-        Cell(f"{name}: MSE", mse, found.get(scale), over, "MSE"),
+        Cell(f"{name}: MSE", mse, found.get(scale), over, "MSE", intruder=intruder),
         Cell(f"{name}: SSIM", ssim, found.get("ssim_placed"), unit="SSIM"),
     ]
 
 
-def table_2(rows: Rows) -> list[Cell]:
+def _strongest(intruder: Rows, data: str, defence: str, value: float | None, batch: int) -> str:
+    """What the strongest attack known gains: one who knows the rest of a batch subtracts it."""
+    size = batch if defence == "vmf" else 1
+    wanted = {"data": data, "defence": defence, "value": value, "batch": size}
+    return beside(intruder, study="compare", **wanted)
+
+
+def table_2(rows: Rows, intruder: Rows = ()) -> list[Cell]:
     """Inverting Gradients at batch 128; errors by position, on the paper's scale."""
     cells = []
     for (defence, value), four in printed.TABLE_2.items():
@@ -138,7 +148,8 @@ def table_2(rows: Rows) -> list[Cell]:
             known = (four[2 * place], four[2 * place + 1])
             row = attacked(rows, data, defence, value or 0.0, 128)
             label = defence if value is None else f"{_SYMBOL[defence]} = {value:g}"
-            cells += _pair(f"{TITLE[data]}, {label}", known, row, "mse_scaled_placed")
+            told = _strongest(intruder, data, defence, value, 128)
+            cells += _pair(f"{TITLE[data]}, {label}", known, row, "mse_scaled_placed", told)
             if defence == "clip":
                 layered = attacked(rows, data, defence, 0.0, 128, clipping="per-layer")
                 name = f"{TITLE[data]}, clip by layer"
@@ -146,7 +157,7 @@ def table_2(rows: Rows) -> list[Cell]:
     return cells
 
 
-def table_3(rows: Rows) -> list[Cell]:
+def table_3(rows: Rows, intruder: Rows = ()) -> list[Cell]:
     """DLG, one image at a time; errors in [0, 1]."""
     cells = []
     for (defence, value), four in printed.TABLE_3.items():
@@ -155,15 +166,17 @@ def table_3(rows: Rows) -> list[Cell]:
             wanted = 0.174 if value == 0.0174 else value or 0.0
             row = find(rows, block=f"dlg/{data}", defence=defence, value=wanted)
             label = defence if value is None else f"{_SYMBOL[defence]} = {wanted:g}"
-            cells += _pair(f"{TITLE[data]}, {label}", known, row, "mse")
+            told = _strongest(intruder, data, defence, wanted, 1)
+            cells += _pair(f"{TITLE[data]}, {label}", known, row, "mse", told)
     return cells
 
 
-def table_6(rows: Rows) -> list[Cell]:
+def table_6(rows: Rows, intruder: Rows = ()) -> list[Cell]:
     """Inverting Gradients at batch 16 to 128."""
     cells = []
     for (data, defence, value, batch), known in printed.TABLE_6.items():
         row = attacked(rows, data, defence, value, batch)
         name = f"{TITLE[data]}, batch {batch}, {_SYMBOL[defence]} = {value:g}"
-        cells += _pair(name, known, row, "mse_scaled_placed")
+        told = _strongest(intruder, data, defence, value, batch)
+        cells += _pair(name, known, row, "mse_scaled_placed", told)
     return cells

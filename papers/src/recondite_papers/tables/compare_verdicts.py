@@ -10,15 +10,19 @@ from typing import Any
 from recondite.numerics.ball import log_gaussian_ball_capacity
 from recondite_papers.printed import compare as printed
 from recondite_papers.tables import accounting, prediction
-from recondite_papers.tables.cells import Verdict, find, mean
+from recondite_papers.tables.cells import Row, Verdict, mean
 from recondite_papers.tables.compare import TITLE, attacked, trained
+from recondite_papers.tables.intruder import verdict as under_intruder
 
-__all__ = ["equal_accuracy", "equal_capacity", "equal_signal", "trade_off", "verdicts"]
+__all__ = [
+    "equal_accuracy", "equal_capacity", "equal_signal", "failing", "gain_points", "matched",
+    "trade_off", "verdicts",
+]  # fmt: skip
 
-Rows = Sequence[dict[str, Any]]
+Rows = Sequence[Row]
 
 
-def trade_off(accuracy: Rows, attacks: Rows, data: str) -> list[dict[str, Any]]:
+def trade_off(accuracy: Rows, attacks: Rows, data: str) -> list[Row]:
     """(defence, value, accuracy, error, similarity) at batch 128, for the equal-notions figures."""
     out = []
     for row in attacks:
@@ -39,7 +43,7 @@ def trade_off(accuracy: Rows, attacks: Rows, data: str) -> list[dict[str, Any]]:
     return out
 
 
-def _at(points: list[dict[str, Any]], key: str, accuracy: float) -> float | None:
+def _at(points: list[Row], key: str, accuracy: float) -> float | None:
     """A curve's value at an accuracy, by interpolation between neighbours."""
     ordered = sorted(points, key=lambda p: float(p["accuracy"]))
     for left, right in pairwise(ordered):
@@ -50,7 +54,7 @@ def _at(points: list[dict[str, Any]], key: str, accuracy: float) -> float | None
     return None
 
 
-def equal_accuracy(points: list[dict[str, Any]], key: str = "mse") -> list[tuple[float, Any, Any]]:
+def equal_accuracy(points: list[Row], key: str = "mse") -> list[tuple[float, Any, Any]]:
     """(accuracy, value under Gaussian, value under VMF) on a grid of half points."""
     curves = {kind: [p for p in points if p["defence"] == kind] for kind in ("gaussian", "vmf")}
     out = []
@@ -61,7 +65,7 @@ def equal_accuracy(points: list[dict[str, Any]], key: str = "mse") -> list[tuple
     return out
 
 
-def _error_at(points: list[dict[str, Any]], kappa: float) -> float | None:
+def _error_at(points: list[Row], kappa: float) -> float | None:
     """VMF's error at a κ, by interpolation in log κ."""
     line = sorted((p["value"], p["mse"]) for p in points if p["defence"] == "vmf")
     for (low, first), (high, last) in pairwise(line):
@@ -71,7 +75,7 @@ def _error_at(points: list[dict[str, Any]], kappa: float) -> float | None:
     return None
 
 
-def equal_capacity(points: list[dict[str, Any]], radius: float) -> list[tuple[float, float, float]]:
+def equal_capacity(points: list[Row], radius: float) -> list[tuple[float, float, float]]:
     """(σ, error under Gaussian, error under VMF of equal Bayes' capacity).
 
     Args:
@@ -89,7 +93,7 @@ def equal_capacity(points: list[dict[str, Any]], radius: float) -> list[tuple[fl
     return out
 
 
-def equal_signal(points: list[dict[str, Any]], length: float) -> list[tuple[float, float, float]]:
+def equal_signal(points: list[Row], length: float) -> list[tuple[float, float, float]]:
     """(σ, error under Gaussian, error under VMF that hides the attacked gradient as much).
 
     Args:
@@ -109,7 +113,7 @@ def equal_signal(points: list[dict[str, Any]], length: float) -> list[tuple[floa
     return out
 
 
-def _printed_pairs(points: dict[str, list[dict[str, Any]]]) -> list[tuple[float, float]]:
+def _printed_pairs(points: dict[str, list[Row]]) -> list[tuple[float, float]]:
     """(accuracy of Gaussian - of VMF, error of VMF - of Gaussian) of Table IV's pairs."""
     out = []
     for found in points.values():
@@ -121,13 +125,17 @@ def _printed_pairs(points: dict[str, list[dict[str, Any]]]) -> list[tuple[float,
     return out
 
 
-def verdicts(accuracy: Rows, attacks: Rows, signal: Rows = ()) -> list[Verdict]:
+def verdicts(
+    accuracy: Rows, attacks: Rows, signal: Rows = (), blind: Rows = (), intruder: Rows = ()
+) -> list[Verdict]:
     """What the rows say of the paper's claims; "not run" where they are missing.
 
     Args:
       accuracy: Of the job "compare-accuracy".
       attacks: Of the job "compare-iga".
       signal: Of the job "compare-signal", which says why.
+      blind: Of the job "blind": what a guess that sees nothing scores.
+      intruder: Of the job "intruder": what the strongest attacks known gain.
     """
     claims = printed.CLAIMS
     points = {data: trade_off(accuracy, attacks, data) for data in TITLE}
@@ -147,10 +155,10 @@ def verdicts(accuracy: Rows, attacks: Rows, signal: Rows = ()) -> list[Verdict]:
             claims["protection"],
             "stands for the printed pairs" if min(errors) > 0 else "in part",
             f"MSE higher by {min(errors):.2f} to {max(errors):.2f} (they are not equal in ε, "
-            "see below); but see equal utility",
-            "VMF was safer because it was noisier: ε was not equal.",
+            f"see below){failing(points, blind)}",
+            "VMF was noisier: ε was not equal, and the attack failed anyway.",
         ),
-        _equal_epsilon(points),
+        _equal_epsilon(points, accuracy, blind, intruder),
     ]
     said, worst = [], 0.0
     for radius, label in ((1.0, "as computed (R = 1)"), (128.0, "of what leaks (R = L)")):
@@ -159,12 +167,13 @@ def verdicts(accuracy: Rows, attacks: Rows, signal: Rows = ()) -> list[Verdict]:
             said.append(f"by up to {max(found):.2f} with the capacity {label}")
             worst = max(worst, *found)
     if said:
-        text = f"errors at equal capacity differ {' and '.join(said)}"
+        text = f"errors at equal capacity differ {' and '.join(said)}{failing(points, blind)}"
         stands = "falls" if worst > 0.2 else "stands"
-        believe = "Equal capacity is not equal error; as a ranking it is good."
+        believe = "Equal capacity is not equal error."
         out.append(Verdict(claims["capacity"], stands, text, believe))
-    out += prediction.verdict(attacks, signal)
-    out += _matched(points, signal)
+    out += prediction.verdict(attacks, signal, blind, intruder)
+    out += matched(points, blind, accuracy, intruder)
+    out += under_intruder(intruder, attacks, "compare")
     clip = [attacked(attacks, data, "clip", 0.0, 128) for data in TITLE]
     if all(clip):
         text = ", ".join(f"SSIM {row['ssim']:.2f} on {row['data']}" for row in clip)
@@ -175,65 +184,151 @@ def verdicts(accuracy: Rows, attacks: Rows, signal: Rows = ()) -> list[Verdict]:
     return out
 
 
-def _equal_epsilon(points: dict[str, list[dict[str, Any]]]) -> Verdict:
-    """Errors of pairs of truly equal tight ε: κ = √p/2σ."""
-    gaps = []
+def failing(points: dict[str, list[Row]], blind: Rows) -> str:
+    """In how many noisy settings the attack errs more than a guess that sees nothing."""
+    said = []
+    for data, title in TITLE.items():
+        least, _ = prediction.floor(blind, data)
+        noisy = [p for p in points[data] if p["defence"] in ("gaussian", "vmf")]
+        if least and noisy:
+            worse = sum(p["mse"] >= least for p in noisy)
+            said.append(f"{worse} of {len(noisy)} noisy settings on {title} ({least:.2f})")
+    return f"; the attack's MSE is above the mean image's in {' and '.join(said)}" if said else ""
+
+
+def _equal_epsilon(
+    points: dict[str, list[Row]], accuracy: Rows, blind: Rows, intruder: Rows
+) -> Verdict:
+    """Errors of pairs of truly equal tight ε, κ = √p/2σ; the intruder's gains where they exist."""
+    claim, gaps = printed.CLAIMS["epsilon"], []
     for found in points.values():
         for point in found:
             if point["defence"] == "gaussian" and 0.15 < point["value"] < 1.3:
                 other = _error_at(found, math.sqrt(accounting.DIM) / (2 * point["value"]))
                 gaps += [] if other is None else [other - point["mse"]]
     if not gaps:
-        return Verdict(printed.CLAIMS["epsilon"], "not run", "")
+        return Verdict(claim, "not run", "")
     text = (
-        f"at truly equal tight ε VMF's MSE is {min(gaps):+.2f} to {max(gaps):+.2f} from Gaussian's"
+        f"at truly equal tight ε VMF's MSE is {min(gaps):+.2f} to {max(gaps):+.2f} from "
+        f"Gaussian's{failing(points, blind)}"
+    )
+    shares = _gains_at_equal_epsilon(accuracy, intruder)
+    if not shares:
+        return Verdict(
+            claim, "undecided", text, "Undecided: errors of an attack worse than a guess."
+        )
+    text += (
+        f". The intruder's gain at equal ε (pooled) is {min(shares):+.2f} to {max(shares):+.2f} of "
+        f"the way to a copy from Gaussian's in {len(shares)} pairs"
     )
     return Verdict(
-        printed.CLAIMS["epsilon"],
-        "stands" if max(gaps) > _ALIKE else "falls",
+        claim,
+        "stands" if max(map(abs, shares)) > _GAIN else "falls",
         text,
-        "True: ε bounds reconstruction, it does not rank mechanisms.",
+        "True: ε bounds reconstruction, it does not rank mechanisms."
+        if max(map(abs, shares)) > _GAIN
+        else "Equal ε was equal gain here.",
     )
+
+
+def _gains_at_equal_epsilon(accuracy: Rows, intruder: Rows) -> list[float]:
+    """VMF's gain less Gaussian's at κ = √p/2σ, VMF's between its neighbours in log κ."""
+    out = []
+    for data in TITLE:
+        found = gain_points(accuracy, intruder, data)
+        named = [{**point, "mse": point["gain"]} for point in found]
+        for point in named:
+            if point["defence"] == "gaussian":
+                other = _error_at(named, math.sqrt(accounting.DIM) / (2 * point["value"]))
+                out += [] if other is None else [other - point["mse"]]
+    return out
 
 
 _ALIKE = 0.1  # errors that differ by less are called the same: that much they differ by chance
-_SEEN = 0.02  # SSIM in the right place: below it under both, there is nothing to tell apart
+_GAIN = 0.05  # shares of the way to a copy that differ by less are called the same
 
 
-def _matched(points: dict[str, list[dict[str, Any]]], signal: Rows) -> list[Verdict]:
-    """Does VMF protect better where both are as useful, and the attack sees anything?"""
-    seen: list[tuple[str, float]] = []
-    blind = 0
+def gain_points(accuracy: Rows, intruder: Rows, data: str) -> list[Row]:
+    """(defence, value, accuracy, gain) of the intruder at batch 128, all releases of a run pooled.
+
+    Gaussian noise is the same in every batch to one who knows the others' records.
+    """
+    out = []
+    for row in intruder:
+        if row["study"] != "compare" or row["data"] != data or row["releases"] == 1:
+            continue
+        if row["defence"] == "vmf" and row["batch"] != 128:
+            continue
+        useful = trained(accuracy, data, row["defence"], row["value"], 128)
+        if useful is not None:
+            point = {"defence": row["defence"], "value": row["value"], "gain": row["share"]}
+            out.append({**point, "accuracy": 100 * mean(useful["accuracy"])})
+    return out
+
+
+def matched(
+    points: dict[str, list[Row]], blind: Rows, accuracy: Rows = (), intruder: Rows = ()
+) -> list[Verdict]:
+    """Does VMF protect better where both are as useful, and the attack beats a blind guess?
+
+    Where the paper's attack errs more than the mean image under both defences, the difference of
+    its errors is not counted. The intruder's gains decide where they are there.
+    """
+    counted: list[tuple[str, float]] = []
+    lost: list[float] = []
     for data, title in TITLE.items():
-        likeness = {at: max(a, b) for at, a, b in equal_accuracy(points[data], "ssim")}
+        least = prediction.floor(blind, data)
+        alike = {at: (a, b) for at, a, b in equal_accuracy(points[data], "ssim")}
         for at, noisy, turned in equal_accuracy(points[data]):
-            if likeness[at] <= _SEEN:
-                blind += 1
+            best = min(noisy, turned), max(alike[at])
+            if prediction.beats(*best, least):
+                counted.append((f"{title} at {at:g}%", turned - noisy))
             else:
-                seen.append((f"{title} at {at:g}%", turned - noisy))
-    if not seen:
+                lost.append(turned - noisy)
+    if not counted and not lost:
         return []
-    same = [gap for _, gap in seen if abs(gap) < _ALIKE]
-    name, most = max(seen, key=lambda pair: pair[1])
     text = (
-        f"on a grid of half points the attack sees something (SSIM above {_SEEN}) at {len(seen)} "
-        f"accuracies and nothing under either at {blind}. Where it does, VMF's MSE is "
-        f"{min(gap for _, gap in seen):+.2f} to {most:+.2f} from Gaussian's, most for {name}, and "
-        f"within {_ALIKE} at {len(same)}"
+        f"on a grid of half points the paper's attack beats the mean image at {len(counted)} of "
+        f"{len(counted) + len(lost)} accuracies, under either defence"
     )
-    gaps = [
-        abs(noisy - turned)
-        for data in TITLE
-        for row in [find(signal, data=data, steps=0)]
-        if row is not None
-        for _, noisy, turned in equal_signal(points[data], row["length"])
-    ]
-    if gaps and most >= _ALIKE:
+    if counted:
+        name, most = max(counted, key=lambda pair: pair[1])
+        least_gap = min(gap for _, gap in counted)
+        text += f"; there VMF's MSE is {least_gap:+.2f} to {most:+.2f} from Gaussian's ({name})"
+    if lost:
         text += (
-            ". Gaussian noise hides the first gradients less, which are the longest; at equal "
-            f"signal over noise in what is attacked the errors agree to {max(gaps):.2f}"
+            f". At the other {len(lost)} VMF's MSE is {min(lost):+.2f} to {max(lost):+.2f} from "
+            "Gaussian's, errors of an attack that is worse than a guess: they show no protection"
         )
-    above = [gap for _, gap in seen if gap >= _ALIKE]
-    stands = "stands" if len(above) == len(seen) else "in part" if above else "falls"
-    believe = "Where the attack sees anything, VMF leaks less in long gradients."
-    return [Verdict(printed.CLAIMS["matched"], stands, text, believe if above else "Not shown.")]
+    pairs = _gains_at_equal_accuracy(accuracy, intruder)
+    if not pairs:
+        believe = "Undecided: the attack behind it is worse than a guess."
+        return [Verdict(printed.CLAIMS["matched"], "undecided", text, believe)]
+    gaps = [noisy - turned for _, noisy, turned in pairs]
+    more, fewer = sum(g > _GAIN for g in gaps), sum(g < -_GAIN for g in gaps)
+    name, noisy, turned = max(pairs, key=lambda pair: abs(pair[1] - pair[2]))
+    text += (
+        f". The intruder, who knows the defence and the others of the batch, gains at equal "
+        f"accuracy more against Gaussian noise at {more} of {len(pairs)} accuracies, more against "
+        f"VMF at {fewer}, and the same within {_GAIN:g} at the rest; most apart for {name}: "
+        f"{noisy:.2f} of the way from the blind guess to a copy against Gaussian, {turned:.2f} "
+        "against VMF"
+    )
+    stands = "stands" if not fewer and more > len(pairs) / 2 else (
+        "falls" if more <= fewer else "in part")  # fmt: skip
+    believe = {
+        "stands": "Yes, against who knows the other records of the batch.",
+        "in part": "At some accuracies only; at others both leak alike.",
+        "falls": "No: at equal accuracy VMF protects no better.",
+    }[stands]
+    return [Verdict(printed.CLAIMS["matched"], stands, text, believe)]
+
+
+def _gains_at_equal_accuracy(accuracy: Rows, intruder: Rows) -> list[tuple[str, float, float]]:
+    """(where, gain against Gaussian, gain against VMF) on the grid, where both curves have it."""
+    out = []
+    for data, title in TITLE.items():
+        found = gain_points(accuracy, intruder, data)
+        for at, noisy, turned in equal_accuracy(found, "gain"):
+            out.append((f"{title} at {at:g}%", float(noisy), float(turned)))
+    return out

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from recondite_papers.printed import dirdp
-from recondite_papers.tables.cells import Cell, Verdict, cut_short, find, having, mean, spread
+from recondite_papers.tables.cells import Cell, Row, Verdict, cut_short, find, having, mean, spread
+from recondite_papers.tables.intruder import beside
 
 __all__ = [
     "SILENT",
@@ -19,12 +19,12 @@ __all__ = [
     "verdict",
 ]
 
-Rows = Sequence[dict[str, Any]]
+Rows = Sequence[Row]
 Points = list[tuple[float, float]]
 
 
 def membership(rows: Rows) -> list[Cell]:
-    """Table 3: area of MIA-R in per cent."""
+    """Table 3: AUC of MIA-R in per cent."""
     cells = []
     for (model, defence, value, data), known in dirdp.TABLE_3.items():
         row = find(rows, model=model, defence=defence, value=value, data=data)
@@ -65,9 +65,9 @@ def verdict(rows: Rows) -> Verdict:
             dead.append(f"{model} on {data} ({_right(plain)} right)")
             continue
         tested += mine
-        areas = [100 * r["auc"] for r in mine]
+        found = [100 * r["auc"] for r in mine]
         beside = "" if plain is None else f" (undefended {100 * plain['auc']:.1f})"
-        said.append(f"{model} on {data}: {min(areas):.1f} to {max(areas):.1f}{beside}")
+        said.append(f"{model} on {data}: {min(found):.1f} to {max(found):.1f}{beside}")
     note = f", {weak[0]['run']}" if weak[0].get("run") else ""
     told = (
         f"AUC {'; '.join(said)}; with noise on single weights, flat noise was not run{note}"
@@ -99,12 +99,12 @@ def verdict(rows: Rows) -> Verdict:
 SILENT = "nothing to tell: the attack is at chance without defence too"
 
 
-def _tells(plain: dict[str, Any]) -> bool:
+def _tells(plain: Row) -> bool:
     """Whether the attack works without defence, so that a defence can show."""
     return bool(plain["auc_low"] > 0.5)
 
 
-def _right(row: dict[str, Any]) -> str:
+def _right(row: Row) -> str:
     return f"{100 * row['accuracy'][0]:.0f} %"
 
 
@@ -201,7 +201,7 @@ def dirdp_accuracy(rows: Rows, usual: Rows = ()) -> list[Cell]:
     for (model, defence, value, data), known in dirdp.TABLE_2.items():
         if data == "cifar100":
             continue
-        where: dict[str, Any] = {"model": model, "data": data, "defence": defence}
+        where: Row = {"model": model, "data": data, "defence": defence}
         if defence == "vmf":
             where |= {"defence": "directional", "value": value}
         elif defence == "gaussian":
@@ -243,17 +243,18 @@ def dirdp_puzzle(rows: Rows) -> list[Cell]:
     return cells
 
 
-def dirdp_images(rows: Rows, relu: Rows = ()) -> list[Cell]:
+def dirdp_images(rows: Rows, relu: Rows = (), intruder: Rows = ()) -> list[Cell]:
     """Table 4: median MSE on the scale (x - .5)/.5.
 
     Args:
       rows: Of the job "dirdp-iga".
       relu: Of the job "dirdp-iga-relu": the same on networks with ReLU.
+      intruder: Of the job "intruder": the strongest attacks known.
     """
     cells = []
     for (model, defence, value, data), known in dirdp.TABLE_4.items():
         where = {"model": model, "data": data, "defence": defence, "value": value}
-        found: list[dict[str, Any] | None] = [*having(rows, **where)]
+        found: list[Row | None] = [*having(rows, **where)]
         label = "" if defence == "none" else f" {value:g}"
         for row in found or [None]:
             blocks, other = "", None
@@ -268,5 +269,8 @@ def dirdp_images(rows: Rows, relu: Rows = ()) -> list[Cell]:
             ours = None if row is None else row["mse_scaled_median"]
             name = f"{model}, {data}, {defence}{label}{blocks}"
             tested = () if other is None else (other["mse_scaled_median"],)
-            cells.append(Cell(name, known, ours, unit="MSE", why=why, tested=tested))
+            more = {} if row is None or not blocks else {"blocks": row["blocks"]}
+            told = beside(intruder, study="dirdp", **where, **more)
+            cell = Cell(name, known, ours, unit="MSE", why=why, tested=tested, intruder=told)
+            cells.append(cell)
     return cells

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from recondite_papers.printed import dirdp_v1
-from recondite_papers.tables.cells import Cell, Verdict, cut_short, find, having
+from recondite_papers.tables.cells import Cell, Row, Verdict, cut_short, find, having
+from recondite_papers.tables.intruder import beside
 
 __all__ = ["pictures", "v1_accuracy", "v1_attacks", "v1_faces", "v1_trained", "v1_verdict"]
 
-Rows = Sequence[dict[str, Any]]
+Rows = Sequence[Row]
 
 
-def _how(row: dict[str, Any] | None) -> str:
+def _how(row: Row | None) -> str:
     if row is None:
         return ""
     blocks = f"{row['blocks']}" if row.get("blocks") else ""
@@ -55,7 +55,7 @@ def _v1(
     known: dict[int, float],
 ) -> list[Cell]:
     wanted = {"model": model, "defence": defence, "value": value, "data": data}
-    found: list[dict[str, Any] | None] = [*having(rows, **wanted)]
+    found: list[Row | None] = [*having(rows, **wanted)]
     label = "" if defence == "none" else f" {value:g}"
     cells = []
     for row in found or [None]:
@@ -96,7 +96,7 @@ def v1_verdict(rows: Rows) -> Verdict:
 
 
 def pictures(rows: Rows, attack: str, victim: str = "untrained") -> list[Cell]:
-    """Figures 4, 5 and 6: SSIM of the pictures drawn, beside the tables' means."""
+    """Figures 4, 5 and 6: SSIM of the images drawn, beside the tables' means."""
     table = dirdp_v1.TABLE_3 if attack == "dlg" else dirdp_v1.TABLE_4
     cells = []
     for row in rows:
@@ -112,7 +112,7 @@ def pictures(rows: Rows, attack: str, victim: str = "untrained") -> list[Cell]:
         label = row["defence"] + (f" {row['value']:g}" if row["value"] else "")
         name = f"{row['attack']}, {model}, {row['data']}, {row['victim']}, {label}"
         count = row.get("images", 1)
-        shown = "one picture" if count == 1 else f"mean of {count} pictures"
+        shown = "one image" if count == 1 else f"mean of {count} images"
         why = f"{shown}; the paper's is the mean of its table; {row['iterations']} iterations"
         if row.get("run"):
             why = f"{row['run']}; {why}"
@@ -121,18 +121,18 @@ def pictures(rows: Rows, attack: str, victim: str = "untrained") -> list[Cell]:
     return cells
 
 
-def _attacked(row: dict[str, Any], attack: str, net: str, data: str) -> bool:
+def _attacked(row: Row, attack: str, net: str, data: str) -> bool:
     # Blocks of a job end with "plain" or "noisy", those of a study do not.
     return str(row["block"]).split("/")[:3] == [attack, net, data]
 
 
-def v1_attacks(rows: Rows, attack: str) -> list[Cell]:
+def v1_attacks(rows: Rows, attack: str, intruder: Rows = ()) -> list[Cell]:
     """Tables 3 (DLG) and 4 (Inverting Gradients) of the first version."""
     table = dirdp_v1.TABLE_3 if attack == "dlg" else dirdp_v1.TABLE_4
     cells = []
     for (model, defence, value, data), (ssim, mse) in table.items():
         net = "lenet-dlg" if model == "lenet" else model
-        found: list[dict[str, Any] | None] = [
+        found: list[Row | None] = [
             r
             for r in rows
             if _attacked(r, attack, net, data)
@@ -148,7 +148,11 @@ def v1_attacks(rows: Rows, attack: str) -> list[Cell]:
                 Cell(f"{name}: SSIM", ssim, None if row is None else row["ssim"], unit="SSIM")
             )
             ours = None if row is None else row["mse_scaled_median"]
-            cells.append(Cell(f"{name}: MSE", mse, ours, unit="MSE", why=cut_short(row)))
+            where = {"model": net, "data": data, "defence": defence, "value": value}
+            more = {"blocks": row["blocks"]} if row is not None and "blocks" in row else {}
+            told = beside(intruder, study="dirdp-v1", **where, **more)
+            why = cut_short(row)
+            cells.append(Cell(f"{name}: MSE", mse, ours, unit="MSE", why=why, intruder=told))
     return cells
 
 

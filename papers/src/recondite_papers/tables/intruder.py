@@ -5,36 +5,42 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from recondite_papers.tables.cells import Cell, Verdict, having
+from recondite_papers.tables.cells import Cell, Row, Verdict, having
 
 __all__ = [
     "SAFE", "SURE", "beaten", "beside", "holds", "naive", "noun", "open_settings", "sentence",
     "settings", "table", "verdict",
 ]  # fmt: skip
 
-Rows = Sequence[dict[str, Any]]
+Rows = Sequence[Row]
 SAFE = 0.05  # SSIM of the paper's own attack: up to it a figure shows nothing of the image
+_LEAST = 0.05  # share of the way from the blind guess to a copy
 SURE = 0.5  # share of games won out of the larger number of candidates: the record is exposed
 
 
-def beaten(row: dict[str, Any]) -> bool:
-    """Whether the attack did better than the blind guess, by the lower end of an interval."""
+def beaten(row: Row) -> bool:
+    """Whether the attack did better than the blind guess: an interval's lower end is above 0.
+
+    And it came a twentieth of the way to a copy: of a hundred settings some intervals lie above 0
+    by chance, and where a class has few public records a prior alone beats their mean by a little.
+    """
     ends = [row["gain_interval"], row["gain_ssim_interval"]]
-    return any(pair is not None and pair[0] > 0 for pair in ends)
+    return row["share"] >= _LEAST and any(pair is not None and pair[0] > 0 for pair in ends)
 
 
-def _game(row: dict[str, Any]) -> tuple[str, dict[str, Any]] | None:
+def _game(row: Row) -> tuple[str, Row] | None:
     """The game with most candidates."""
     games = row["picked"]
     return None if not games else max(games.items(), key=lambda pair: int(pair[0]))
 
 
-def holds(row: dict[str, Any]) -> bool:
+def holds(row: Row) -> bool:
     """Neither images better than a blind guess nor a record picked more often than by chance.
 
-    Within chance: no more right picks than two standard deviations above 1/n of the games.
+    Within chance: no more right picks than two standard deviations above 1/n of the games. Where no
+    game was played, as with too few public records of a class, nothing is claimed.
     """
-    if beaten(row):
+    if beaten(row) or not row["picked"]:
         return False
     for candidates, game in row["picked"].items():
         rate, games = 1.0 / int(candidates), game["games"]
@@ -43,7 +49,7 @@ def holds(row: dict[str, Any]) -> bool:
     return True
 
 
-def _said(row: dict[str, Any]) -> str:
+def _said(row: Row) -> str:
     low, high = row["gain_interval"] or (float("nan"),) * 2
     text = f"{100 * row['gain']:+.0f}% [{100 * low:.0f}, {100 * high:.0f}]"
     found = _game(row)
@@ -81,7 +87,7 @@ _SHORT = {
 }
 
 
-def noun(row: dict[str, Any]) -> str:
+def noun(row: Row) -> str:
     """A setting in words."""
     symbol = {"vmf": "κ", "gaussian": "σ"}.get(row["defence"], "κ")
     value = f"{row['value']:,.0f}" if row["value"] >= 1000 else f"{row['value']:g}"
@@ -93,7 +99,7 @@ def noun(row: dict[str, Any]) -> str:
     return f"{kind}{blocks} {symbol} = {value}{where}"
 
 
-def settings(rows: Rows, study: str) -> list[tuple[dict[str, Any], dict[str, Any] | None]]:
+def settings(rows: Rows, study: str) -> list[tuple[Row, Row | None]]:
     """Each setting's row of one release, with the pooled one where there is one."""
     mine = having(rows, study=study)
     keys = ("data", "model", "defence", "value", "batch", "blocks", "sigma")
@@ -101,7 +107,7 @@ def settings(rows: Rows, study: str) -> list[tuple[dict[str, Any], dict[str, Any
     return [(r, pooled.get(tuple(r.get(k) for k in keys))) for r in mine if r["releases"] == 1]
 
 
-def naive(row: dict[str, Any], attacks: Rows) -> dict[str, Any] | None:
+def naive(row: Row, attacks: Rows) -> Row | None:
     """The paper's own attack on the same setting, from our rows; its strongest where several.
 
     Args:
@@ -128,20 +134,26 @@ def naive(row: dict[str, Any], attacks: Rows) -> dict[str, Any] | None:
     return max(found, key=_likeness, default=None)
 
 
-def _likeness(row: dict[str, Any]) -> float:
-    return float(row.get("ssim_placed", row["ssim"]))
+def _gains(known: Row, row: Row) -> bool:
+    """Whether the paper's own attack does better than the intruder's blind guess, by a measure."""
+    return _likeness(known) > row["blind_ssim"] or float(known["mse"]) < row["blind_mse"]
 
 
-def open_settings(rows: Rows, attacks: Rows, study: str) -> dict[str, list[dict[str, Any]]]:
+def _likeness(row: Row) -> float:
+    return float(row["ssim_placed"] if "ssim_placed" in row else row["ssim"])
+
+
+def open_settings(rows: Rows, attacks: Rows, study: str) -> dict[str, list[Row]]:
     """Settings by what the paper's own attack shows and what the intruder's does.
 
     Returns:
-      "broken": nothing is seen by the paper's attack, and the intruder beats the blind guess or
-      picks the record out of the larger number of candidates in half of the games, from the
-      releases that were pooled where there are some; "safe": neither attack; "seen": both;
-      "alarm": only the paper's attack shows a likeness, and the intruder gains nothing.
+      "broken": the paper's attack shows nothing, and the intruder beats the blind guess or picks
+      the record out of the larger number of candidates in half of the games, from the releases that
+      were pooled where there are some; "safe": it does not either; "seen": the paper's attack shows
+      a likeness, and one of the two beats the blind guess; "alarm": a likeness that is no better
+      than a blind guess, and nothing more to the intruder.
     """
-    out: dict[str, list[dict[str, Any]]] = {"broken": [], "safe": [], "seen": [], "alarm": []}
+    out: dict[str, list[Row]] = {"broken": [], "safe": [], "seen": [], "alarm": []}
     for one, pooled in settings(rows, study):
         known = naive(one, attacks)
         if known is None:
@@ -149,29 +161,37 @@ def open_settings(rows: Rows, attacks: Rows, study: str) -> dict[str, list[dict[
         strongest = pooled or one
         fallen = beaten(one) or beaten(strongest) or _exposed(strongest)
         looks = _likeness(known) > SAFE
+        # The paper's own attack may be the stronger one.
+        fallen = fallen or _gains(known, strongest)
         kind = ("seen" if looks else "broken") if fallen else ("alarm" if looks else "safe")
         out[kind].append(strongest)
     return out
 
 
-def _exposed(row: dict[str, Any]) -> bool:
+def _exposed(row: Row) -> bool:
     found = _game(row)
     return found is not None and found[1]["right"] >= SURE * found[1]["games"]
 
 
-def _span(found: list[dict[str, Any]]) -> str:
-    """Settings by defence, as ranges of their parameter."""
-    groups: dict[str, list[float]] = {}
+def _span(found: list[Row]) -> str:
+    """Settings by defence, data set and network, with the values of their parameter."""
+    groups: dict[tuple[str, str], list[float]] = {}
     for row in found:
         symbol = "ε" if "sigma" in row else {"gaussian": "σ"}.get(row["defence"], "κ")
         kind = {"vmf": "VMF", "gaussian": "Gaussian"}.get(row["defence"], row["defence"])
         blocks = f" by {row['blocks']}" if row.get("blocks") not in (None, "", "flat") else ""
         batch = f", batch {row['batch']}" if row["batch"] > 1 else ""
-        groups.setdefault(f"{kind}{blocks} noise{batch}, {symbol}", []).append(row["value"])
+        where = row["data"] if row["model"] in ("mlp", "copy") else f"{row['model']}, {row['data']}"
+        key = f"{kind} noise{blocks}{batch}, {symbol}", where
+        groups.setdefault(key, []).append(row["value"])
     return "; ".join(
-        f"{name} = {min(values):,g}" + (f" to {max(values):,g}" if len(set(values)) > 1 else "")
-        for name, values in groups.items()
+        f"{name} = {_values(values)} ({where})" for (name, where), values in groups.items()
     )
+
+
+def _values(values: list[float]) -> str:
+    ordered = [f"{value:,g}" for value in sorted(set(values))]
+    return " and ".join(ordered) if len(ordered) < 3 else f"{ordered[0]} to {ordered[-1]}"
 
 
 def sentence(rows: Rows, attacks: Rows, study: str) -> str:
@@ -187,18 +207,17 @@ def sentence(rows: Rows, attacks: Rows, study: str) -> str:
     )
     if found["broken"]:
         text += f" ({_span(found['broken'])})"
-    text += f" and {len(found['safe'])} hold"
+    text += f", and {len(found['safe'])} show it nothing either"
     if found["safe"]:
         text += f" ({_span(found['safe'])})"
     unsafe = [row for row in found["alarm"] if holds(row)]
-    text += f". Of the {total - looked} that look unsafe {len(unsafe)} hold"
+    text += f". Of the {total - looked} that look unsafe {len(unsafe)} hold against both"
     if unsafe:
         text += f" ({_span(unsafe)})"
     sizes = sorted({row["victims"] for part in found.values() for row in part})
     text += f"; {sizes[0]}{f' to {sizes[-1]}' if len(sizes) > 1 else ''} victims a setting"
-    if any("small run" in (row.get("run") or "") for part in found.values() for row in part):
-        text += ", small run on a CPU"
-    return text
+    marks = {row.get("run") for part in found.values() for row in part} - {None, ""}
+    return text + "".join(f", {mark}" for mark in sorted(marks))
 
 
 CLAIM = "What the paper's attacks leave safe is safe (our question, not the paper's)."

@@ -3,8 +3,9 @@
 Biswas et al. (2025) claim that Bayes' capacity predicts what an attack rebuilds better than ε does,
 across mechanisms. Every setting that was attacked at batch 128 is ranked by each notion here. Two
 things must be kept apart: within one mechanism every notion is a monotone function of its one
-parameter, so all give the same ranks; and a setting under which the attack rebuilds nothing has an
-error that only chance ranks.
+parameter, so all give the same ranks; and where the attack errs more than a guess that sees
+nothing, how its errors are ordered says little about what a release tells. So the settings are
+ranked by what the intruder's attackers gain over the blind guess, too.
 """
 
 from __future__ import annotations
@@ -20,14 +21,17 @@ from scipy.stats import spearmanr
 import recondite as rc
 from recondite.numerics.ball import log_gaussian_ball_capacity
 from recondite_papers.tables.accounting import DELTA, DIM, RATE, STEPS
-from recondite_papers.tables.cells import Verdict, find
+from recondite_papers.tables.cells import Row, Verdict, find, having
 from recondite_papers.tables.compare import TITLE
+from recondite_papers.tables.intruder import beaten
 
-__all__ = ["CLAIM", "NOTIONS", "SEEN", "AttackedDefence", "ranks", "settings", "table", "verdict"]
+__all__ = [
+    "CLAIM", "NOTIONS", "AttackedDefence", "beats", "floor", "gained", "ranks", "settings",
+    "table", "verdict",
+]  # fmt: skip
 
-Rows = Sequence[dict[str, Any]]
+Rows = Sequence[Row]
 BATCH = 128
-SEEN = 0.05  # SSIM in the right place: below, nothing of the images is there
 CLAIM = "Bayes' capacity predicts reconstruction better than ε across mechanisms."
 
 
@@ -38,15 +42,16 @@ class AttackedDefence:
     Attributes:
       defence: "gaussian" or "vmf".
       value: σ or κ.
-      mse: The attack's error.
-      ssim: Its similarity.
+      error: The attack's mean squared error; for the intruder 1 less its share of the way from the
+        blind guess to a copy.
+      beats: Whether the attack does better than a guess that sees nothing.
       notions: Every notion's value, by its key.
     """
 
     defence: str
     value: float
-    mse: float
-    ssim: float
+    error: float
+    beats: bool
     notions: dict[str, float]
 
 
@@ -87,12 +92,55 @@ def _notions(defence: str, value: float, length: float) -> dict[str, float]:
     return out
 
 
-def settings(attacks: Rows, signal: Rows, data: str) -> list[AttackedDefence]:
+def floor(blind: Rows, data: str) -> tuple[float, float]:
+    """(MSE, SSIM) of the test set's mean image on the attacked images; never beaten without rows.
+
+    Args:
+      blind: Of the job "blind".
+      data: The data set.
+    """
+    row = find(blind, study="compare", data=data, guess="mean image")
+    return (0.0, 1.0) if row is None else (row["mse_scaled_placed"], row["ssim_placed"])
+
+
+def beats(mse: float, ssim: float, least: tuple[float, float]) -> bool:
+    """Whether an attack does better than the mean image by either measure."""
+    return mse < least[0] or ssim > least[1]
+
+
+def settings(attacks: Rows, signal: Rows, data: str, blind: Rows = ()) -> list[AttackedDefence]:
     """Every setting that was attacked at batch 128 with noise.
 
     Args:
       attacks: Of the job "compare-iga".
       signal: Of the job "compare-signal": the length of the gradient that was attacked.
+      data: The data set.
+      blind: Of the job "blind".
+    """
+    first, least = find(signal, data=data, steps=0), floor(blind, data)
+    if first is None:
+        return []
+    return [
+        AttackedDefence(
+            row["defence"],
+            row["value"],
+            row["mse_scaled_placed"],
+            beats(row["mse_scaled_placed"], row["ssim_placed"], least),
+            _notions(row["defence"], row["value"], first["length"]),
+        )
+        for row in attacks
+        if row["block"] == f"iga-{BATCH}/{data}" and row["defence"] in ("gaussian", "vmf")
+    ]
+
+
+def gained(intruder: Rows, signal: Rows, data: str) -> list[AttackedDefence]:
+    """Every setting of batch 128 by what the strongest attack known gains from one release.
+
+    Its attacker knows the other 127 records: Gaussian noise on the sum then is that on one record.
+
+    Args:
+      intruder: Of the job "intruder".
+      signal: As above.
       data: The data set.
     """
     first = find(signal, data=data, steps=0)
@@ -102,18 +150,18 @@ def settings(attacks: Rows, signal: Rows, data: str) -> list[AttackedDefence]:
         AttackedDefence(
             row["defence"],
             row["value"],
-            row["mse_scaled_placed"],
-            row["ssim_placed"],
+            1.0 - row["share"],
+            beaten(row),
             _notions(row["defence"], row["value"], first["length"]),
         )
-        for row in attacks
-        if row["block"] == f"iga-{BATCH}/{data}" and row["defence"] in ("gaussian", "vmf")
+        for row in having(intruder, study="compare", data=data, releases=1)
+        if row["defence"] == "gaussian" or row["batch"] == BATCH
     ]
 
 
 def ranks(found: Sequence[AttackedDefence]) -> dict[str, float]:
     """Spearman's ρ of each notion with the attack's error; values that print alike are ties."""
-    errors = [float(f"{one.mse:.4g}") for one in found]
+    errors = [float(f"{one.error:.4g}") for one in found]
     return {
         key: float(spearmanr([float(f"{one.notions[key]:.4g}") for one in found], errors).statistic)
         for key in NOTIONS
@@ -122,21 +170,27 @@ def ranks(found: Sequence[AttackedDefence]) -> dict[str, float]:
 
 _PARTS: dict[str, Callable[[AttackedDefence], bool]] = {
     "all": lambda one: True,
-    "where the attack sees anything": lambda one: one.ssim > SEEN,
+    "where it beats the mean image": lambda one: one.beats,
     "VMF alone": lambda one: one.defence == "vmf",
     "Gaussian alone": lambda one: one.defence == "gaussian",
 }
+_FEW = 5  # settings: of fewer a rank correlation says nothing
 
 
-def table(attacks: Rows, signal: Rows) -> str:
-    """Spearman's ρ with the attack's MSE, as a Markdown table; -1 is a perfect prediction."""
+def table(attacks: Rows, signal: Rows, blind: Rows = (), intruder: Rows = ()) -> str:
+    """Spearman's ρ with the attack's error, as a Markdown table; -1 is a perfect prediction."""
     heads, columns = [], []
     for part, chosen in _PARTS.items():
         for data, title in TITLE.items():
-            found = [one for one in settings(attacks, signal, data) if chosen(one)]
-            if len(found) > 2:
+            found = [one for one in settings(attacks, signal, data, blind) if chosen(one)]
+            if len(found) >= _FEW:
                 heads.append(f"{title}, {part} ({len(found)})")
                 columns.append(ranks(found))
+    for data, title in TITLE.items():
+        found = gained(intruder, signal, data)
+        if len(found) >= _FEW:
+            heads.append(f"{title}, intruder ({len(found)})")
+            columns.append(ranks(found))
     if not columns:
         return "Not run yet.\n"
     lines = [f"| notion | {' | '.join(heads)} |", "| :-- |" + " --: |" * len(heads)]
@@ -146,42 +200,63 @@ def table(attacks: Rows, signal: Rows) -> str:
     return "\n".join(lines) + "\n"
 
 
-def verdict(attacks: Rows, signal: Rows) -> list[Verdict]:
-    """Whether capacity predicts better than ε; nothing where the rows are missing."""
-    by_data = {title: settings(attacks, signal, data) for data, title in TITLE.items()}
+def verdict(attacks: Rows, signal: Rows, blind: Rows = (), intruder: Rows = ()) -> list[Verdict]:
+    """Whether capacity predicts better than ε; nothing where the rows are missing.
+
+    The paper's attack decides alone only where it beats a guess that sees nothing; with rows of the
+    intruder these decide.
+    """
+    by_data = {title: settings(attacks, signal, data, blind) for data, title in TITLE.items()}
     if not all(len(found) > 2 for found in by_data.values()):
         return []
     whole = [ranks(found) for found in by_data.values()]
-    seen = [ranks([one for one in found if one.ssim > SEEN]) for found in by_data.values()]
+    above = [sum(one.beats for one in found) for found in by_data.values()]
+    under = [found for found in (gained(intruder, signal, data) for data in TITLE) if found]
+    known = [ranks(found) for found in under]
 
     def said(key: str, values: Sequence[dict[str, float]] = whole) -> str:
         return " and ".join(f"{one[key]:+.2f}" for one in values)
 
-    better = all(
-        abs(one["capacity_1"]) > abs(one["epsilon"])
-        and abs(one["capacity_length"]) > abs(one["epsilon"])
-        for one in whole
-    )
+    totals = [len(found) for found in by_data.values()]
     text = (
-        f"Spearman's ρ with the attack's MSE ({' and '.join(by_data)}): ε of the run "
+        f"Spearman's ρ with the MSE of the paper's attack ({' and '.join(by_data)}): ε of the run "
         f"{said('epsilon')}, ε of the attacked release {said('epsilon_once')}, capacity as printed "
         f"{said('capacity_1')}, of what leaks (R = L) {said('capacity_L')}, at the gradient's true "
         f"length {said('capacity_length')}; mutual information within "
-        f"{_apart(whole):.3f} of capacity. So the radius matters, not "
-        f"capacity against information. Where the attack sees anything: ε "
-        f"{said('epsilon', seen)}, capacity at the true length "
-        f"{said('capacity_length', seen)}. Within one mechanism all notions give the same ranks"
+        f"{_apart(whole):.3f} of capacity. But that attack beats the mean image, which sees "
+        f"nothing, in {' and '.join(f'{n} of {m}' for n, m in zip(above, totals, strict=True))} "
+        "settings, so that this mostly ranks failures"
     )
-    return [
-        Verdict(
-            CLAIM,
-            "stands" if better else "falls",
-            text,
-            "True, if its radius is the length of what leaks."
-            if better
-            else "Not shown by these rows.",
+    better = [_better(one) for one in whole]
+    decided = sum(above) >= sum(totals) / 2
+    if known:
+        decided, better = True, [_better(one) for one in known]
+        text += (
+            f". Under the intruder's attackers ({' and '.join(str(len(f)) for f in under)} "
+            f"settings; -1 would be perfect): ε of the run {said('epsilon', known)}, of the "
+            f"release {said('epsilon_once', known)}, capacity as printed "
+            f"{said('capacity_1', known)}, of what leaks {said('capacity_L', known)}, at the true "
+            f"length {said('capacity_length', known)}, mutual information there "
+            f"{said('information_length', known)}"
         )
-    ]
+    text += ". Within one mechanism all notions give the same ranks"
+    stands = "undecided"
+    believe = "Ranking the errors of a failing attack says little."
+    if decided:
+        stands = "stands" if all(better) else "in part" if any(better) else "falls"
+        believe = (
+            "Yes, against attackers who know the defence too."
+            if all(better)
+            else "For some data: against attackers who know the defence it varies."
+            if any(better)
+            else "No: against attackers who know the defence, ε ranks better."
+        )
+    return [Verdict(CLAIM, stands, text, believe)]
+
+
+def _better(one: dict[str, float]) -> bool:
+    """Whether capacity, as printed and at the true length, orders errors better than ε does."""
+    return min(-one["capacity_1"], -one["capacity_length"]) > -one["epsilon"]
 
 
 def _apart(found: Sequence[dict[str, float]]) -> float:

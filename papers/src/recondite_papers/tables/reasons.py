@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from recondite_papers.printed import compare as biswas
 from recondite_papers.printed import dirdp
-from recondite_papers.tables.cells import Cell, find, mean
+from recondite_papers.tables.cells import Cell, Row, find, mean
 
 __all__ = ["again", "noise_size", "norms", "readings", "signal"]
 
-Rows = Sequence[dict[str, Any]]
+Rows = Sequence[Row]
 
 
 def noise_size(rows: Rows) -> list[Cell]:

@@ -63,5 +63,5 @@ def first_order_verdict(rows: Rows) -> list[Verdict]:
         )
     stands = "stands" if all(smooth) and all(close) else "in part" if any(close) else "falls"
     text = "; ".join(said) + ". The guarantee rests on Eq. 16 (data processing), not on this one"
-    believe = "A picture for smooth networks and little noise; kinks break it."
+    believe = "Close for smooth networks and little noise; wrong with ReLU."
     return [Verdict(_CLAIM, stands, text, believe)]

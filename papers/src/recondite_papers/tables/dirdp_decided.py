@@ -1,0 +1,183 @@
+"""Faustini et al. (2023): membership and reconstruction on every partition of VMF noise.
+
+The paper's mechanism as written is flat; its accuracies come out with noise on single weights. So a
+claim about "VMF noise" is decided for each partition by itself, on victims that learnt something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from recondite_papers.printed import dirdp
+from recondite_papers.tables.cells import Cell, Row, Verdict, having, mean
+from recondite_papers.tables.dirdp import share_better
+from recondite_papers.tables.intruder import beaten, settings
+
+__all__ = ["WEAK", "at_chance", "cells", "held", "verdicts"]
+
+Rows = Sequence[Row]
+WEAK = 50.0  # the claims are about ε_V up to 50
+_NAMES = {
+    "flat": "flat noise",
+    "layers": "noise by layers",
+    "rows": "noise by rows",
+    "elements": "noise on single weights",
+}
+
+
+def cells(rows: Rows) -> list[Cell]:
+    """AUC of MIA-R in per cent, with its interval and the victim's accuracy."""
+    out = []
+    for row in rows:
+        label = "" if row["defence"] == "none" else f" {row['value']:g}"
+        blocks = f" ({row['blocks']})" if row.get("blocks") else ""
+        why = (
+            f"95%: {100 * row['auc_low']:.0f} to {100 * row['auc_high']:.0f}; accuracy "
+            f"{100 * mean(row['accuracy']):.1f} %; {row['members']:,} members, {row['references']} "
+            f"references, {row['epochs']} epochs"
+        )
+        if row.get("run"):
+            why = f"{row['run']}; {why}"
+        name = f"{row['model']}, {row['data']}, {row['defence']}{label}{blocks}"
+        out.append(Cell(name, None, 100 * row["auc"], unit="AUC", why=why))
+    return out
+
+
+def _working(rows: Rows) -> set[str]:
+    """Networks on which the attack works without defence, so that a defence can show."""
+    return {r["model"] for r in having(rows, defence="none") if r["auc_low"] > 0.5}
+
+
+def at_chance(rows: Rows, blocks: str) -> bool | None:
+    """Whether MIA-R is at chance under a partition with κ up to 50; None without rows that tell."""
+    models = _working(rows)
+    weak = [
+        r
+        for r in having(rows, defence="vmf", blocks=blocks)
+        if r["value"] <= WEAK and r["model"] in models
+    ]
+    return None if not weak else all(r["auc_low"] <= 0.5 for r in weak)
+
+
+def held(intruder: Rows, blocks: str) -> bool | None:
+    """Whether no posterior attack beats a blind guess under a partition with κ up to 50."""
+    found = [
+        pooled or one
+        for one, pooled in settings(intruder, "dirdp")
+        if one["defence"] == "vmf" and one.get("blocks") == blocks and one["value"] <= WEAK
+    ]
+    return None if not found else not any(beaten(row) for row in found)
+
+
+def verdicts(rows: Rows, intruder: Rows = ()) -> list[Verdict]:
+    """The claims on membership, on both attacks and on the trade-off, by partition.
+
+    Args:
+      rows: Of the job "dirdp-decided".
+      intruder: Of the job "intruder".
+    """
+    parts = [p for p in _NAMES if at_chance(rows, p) is not None]
+    if not parts:
+        return []
+    chance = {p: bool(at_chance(rows, p)) for p in parts}
+    plain = having(rows, defence="none")
+    said = [
+        f"undefended AUC {_span([100 * r['auc'] for r in plain])} and accuracy "
+        f"{_span([100 * mean(r['accuracy']) for r in plain])} %"
+    ]
+    for p in parts:
+        weak = [r for r in having(rows, defence="vmf", blocks=p) if r["value"] <= WEAK]
+        said.append(
+            f"{_NAMES[p]} AUC {_span([100 * r['auc'] for r in weak])} at "
+            f"{_span([100 * mean(r['accuracy']) for r in weak])} % right"
+        )
+    size = f"Fashion-MNIST, {plain[0]['members']:,} members, {plain[0]['epochs']} epochs"
+    note = f", {plain[0]['run']}" if plain[0].get("run") else ""
+    told = f"{'; '.join(said)} ({size}{note})"
+    out = [
+        Verdict(
+            "VMF noise with ε_V up to 50 brings MIA-R to chance, by partition.",
+            _by_partition(chance),
+            told,
+            _believe_members(rows, chance),
+        )
+    ]
+    safe = {p: held(intruder, p) for p in parts}
+    known = {p: bool(chance[p] and safe[p]) for p in parts if safe[p] is not None}
+    if known:
+        broken = [_NAMES[p] for p in known if not safe[p]]
+        text = (
+            f"membership as above; the intruder's images beat a blind guess at κ up to 50 "
+            f"{', '.join(broken) if broken else 'under no partition'}"
+        )
+        out.append(
+            Verdict(
+                f"{dirdp.CLAIMS['defence'].removesuffix('.')}, by partition.",
+                _by_partition(known),
+                text,
+                "It defends where the noise leaves little accuracy."
+                if any(known.values())
+                else "No partition defends against both attacks.",
+            )
+        )
+    out += _trade(rows, parts)
+    return out
+
+
+def _by_partition(found: dict[str, bool]) -> str:
+    kept = [_NAMES[p] for p, right in found.items() if right]
+    lost = [_NAMES[p] for p, right in found.items() if not right]
+    said = [
+        f"{word} {' and '.join(part)}" for word, part in (("stands", kept), ("falls", lost)) if part
+    ]
+    return "; ".join(said)
+
+
+def _believe_members(rows: Rows, chance: dict[str, bool]) -> str:
+    if not chance.get("flat"):
+        return "Even flat noise leaves membership above chance."
+    flat = [r for r in having(rows, defence="vmf", blocks="flat") if r["value"] <= WEAK]
+    best = max(100 * mean(r["accuracy"]) for r in flat)
+    return f"Flat noise does, and leaves {best:.0f} % accuracy at most."
+
+
+def _trade(rows: Rows, parts: list[str]) -> list[Verdict]:
+    """Figure 2's question on these victims: in how many Gaussian points a VMF point wins."""
+    won: dict[str, list[float]] = {}
+    for model in sorted(_working(rows)):
+        noisy = [_point(r) for r in having(rows, model=model, defence="gaussian")]
+        for p in parts:
+            turned = [
+                _point(r)
+                for r in having(rows, model=model, defence="vmf", blocks=p)
+                if r["value"] <= 500
+            ]
+            share = share_better(noisy, turned)
+            if share is not None:
+                won.setdefault(p, []).append(share)
+    if not won:
+        return []
+    said = ", ".join(
+        f"{_NAMES[p]} {_span([100 * s for s in shares])} %" for p, shares in won.items()
+    )
+    clear = {p: min(shares) > 0.5 for p, shares in won.items()}
+    return [
+        Verdict(
+            "At comparable privacy VMF is more useful (Figure 2), by partition.",
+            _by_partition(clear),
+            f"share of Gaussian points (ε = 0.8 to 50) that a VMF point with κ up to 500 beats in "
+            f"membership and accuracy, by network: {said}",
+            "No partition wins clearly."
+            if not any(clear.values())
+            else f"It wins {' and '.join(_NAMES[p] for p in clear if clear[p])}, on these victims.",
+        )
+    ]
+
+
+def _point(row: Row) -> tuple[float, float]:
+    return -100 * row["auc"], 100 * mean(row["accuracy"])
+
+
+def _span(values: list[float]) -> str:
+    low, high = min(values), max(values)
+    return f"{low:.0f}" if round(low) == round(high) else f"{low:.0f} to {high:.0f}"
