@@ -170,3 +170,18 @@ WORDS = r"first weights|blind guess has|area under the curve|which less noise do
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_words_of_the_field(page):
     assert not re.search(WORDS, text(page), re.IGNORECASE)
+
+
+def test_every_finding_of_the_review_names_tests_that_there_are():
+    lines = text(DOCS / "reviewed.md").splitlines()
+    rows = [line for line in lines if re.match(r"\| (low|8|[CHMW]\d+) \|", line)]
+    ids = {row.split("|")[1].strip() for row in rows}
+    wanted = {f"W{n}" for n in range(1, 25)} | {f"M{n}" for n in range(1, 12)}
+    assert ids >= wanted | {f"H{n}" for n in range(1, 5)} | {"C1"}
+    tests = Path(__file__).parent
+    for row in rows:
+        named = re.findall(r"`((?:\w+/)*test_\w+\.py)::(\w+)`", row)
+        assert named, row
+        for path, name in named:
+            source = (tests / path).read_text(encoding="utf-8")
+            assert re.search(rf"^ *def {name}\(", source, re.MULTILINE), f"{path}::{name}"
