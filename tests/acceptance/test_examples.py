@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -32,16 +33,36 @@ def told_by_patients(out, said):
     assert "malignant" not in page  # cells are hidden unless somebody asks
 
 
-MORE = {"patients": told_by_patients}
+def told_by_notes(out, said):
+    """What LoRA's gradients give away of notes, and that noise takes it away again."""
+    assert "tokens of a text" in said
+    assert "ROUGE-L" in said
+    lines = (out / "run" / "records.jsonl").read_text().splitlines()
+    rows = [json.loads(line) for line in lines]
+    assert all(row["status"] == "done" for row in rows)
+    made = {row["defence"]: row["reconstruction"] for row in rows if row["reconstruction"]}
+    assert made["none"]["tokens_mean"] > 0.8
+    assert made["none"]["beats_guessing"]
+    for name in ("gaussian", "vmf"):
+        assert made[name]["tokens_mean"] <= made[name]["blind"]["tokens_mean"] + 0.1
+    page = (out / "report.html").read_text(encoding="utf-8")
+    assert "ROUGE-L" in page
+    assert "wound infected" not in page  # nothing of a text is shown unless somebody asks
+
+
+MORE = {"patients": told_by_patients, "notes": told_by_notes}
 
 
 @pytest.mark.parametrize("story", STORIES, ids=[path.parent.name for path in STORIES])
-def test_a_story_ends_in_a_report(story, tmp_path):
+def test_a_story_ends_in_a_report(story, tmp_path, capsys):
     out = tmp_path / "out"
     environment = {**os.environ, "PYTHON": sys.executable, "OUT": str(out)}
+    began = time.monotonic()
     done = subprocess.run(
         ["sh", str(story)], env=environment, capture_output=True, text=True, check=False
     )
+    with capsys.disabled():
+        print(f" {story.parent.name}: {time.monotonic() - began:.0f} s", end="")
     if done.returncode == ABSENT:
         pytest.skip(done.stderr.strip().splitlines()[-1])
     assert done.returncode == 0, done.stderr

@@ -160,7 +160,7 @@ def attack(
         bool, typer.Option("--standardise", help="Scale records by their own statistics.")
     ] = False,
     reveal: Annotated[
-        bool, typer.Option("--reveal", help="Show the cells of a table's exposed rows.")
+        bool, typer.Option("--reveal", help="Show exposed rows of a table, or texts.")
     ] = False,
     time_limit: Annotated[
         float | None, _option("--time-limit", "Seconds (with --gradients).")

@@ -33,11 +33,21 @@ _SHOW = """What was read from `--data`: of a table each column, its kind, and wh
 
 Options after the target override what was inferred:
 `recondite data show 'people.csv#income?categorical=zip&drop=id&tolerance=0.1'`
+
+`recondite data show notes.csv#text,label --model hf:DIR`
 """
 
 
 def show_data(
     data: Annotated[str, typer.Argument(help="As in --data.", show_default=False)],
+    model: Annotated[
+        str,
+        typer.Option("--model", help="hf:DIR: its tokenizer reads texts.", show_default=False),
+    ] = "",
+    truncate: Annotated[
+        int | None,
+        typer.Option("--truncate", help="Cut texts to so many tokens.", show_default=False),
+    ] = None,
     data_dir: Annotated[
         Path | None, typer.Option("--data-dir", help="The data directory.", show_default=False)
     ] = None,
@@ -46,7 +56,7 @@ def show_data(
     """Shows records: counts and columns, no record."""
     from recondite.records import load_records
 
-    records = load_records(data, "all", directory=data_dir)
+    records = load_records(data, "all", directory=data_dir, model=model, truncate=truncate)
     if as_json:
         print_json({"schema_version": 1, **records.summary(), "parts": list(records.parts())})
         return

@@ -16,6 +16,8 @@ The exit code is 0 whatever the rules say: this only looks.
 
 `recondite layers resnet10 --norm batch`
 
+`recondite layers hf:DIR --adapter lora:8`
+
 `recondite layers my_package.nets:make --shape 3,224,224 --classes 7`
 """
 
@@ -26,23 +28,31 @@ def register(app: typer.Typer) -> None:
 
 
 def layers(
-    model: Annotated[str, typer.Argument(help="Network, or package.module:function.")],
-    shape: Annotated[str, typer.Option("--shape", help="Of one record.")] = "3,32,32",
+    model: Annotated[str, typer.Argument(help="Network, hf:DIR or package.module:function.")],
+    shape: Annotated[
+        str | None, typer.Option("--shape", help="Of one record (3,32,32; 8 tokens of hf:DIR).")
+    ] = None,
     classes: Annotated[int, typer.Option("--classes", help="How many.", min=2)] = 10,
     norm: Annotated[str, typer.Option("--norm", help="group, batch or none.")] = "group",
+    adapter: Annotated[
+        str | None, typer.Option("--adapter", help="lora:RANK, of hf:DIR.", show_default=False)
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Lists layers."""
     from recondite.gradients.layers.listing import list_layers
     from recondite.models import resolve
+    from recondite.models.pretrained import is_folder
 
+    if shape is None:
+        shape = "8" if is_folder(model) else "3,32,32"
     try:
         sides = [int(side) for side in shape.split(",")]
     except ValueError:
         raise ValueError(
             f"--shape must be numbers with commas, such as 3,32,32, got {shape!r}"
         ) from None
-    found = list_layers(resolve(model, sides, classes, norm=norm, seed=0))
+    found = list_layers(resolve(model, sides, classes, norm=norm, adapter=adapter, seed=0))
     if as_json:
         print_json({"schema_version": 1, "model": model, "layers": [x.to_dict() for x in found]})
         return

@@ -12,7 +12,10 @@ import copy
 import re
 import sys
 import traceback
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
@@ -198,6 +201,24 @@ def _fail(message: str, code: int) -> int:
     return code
 
 
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """A warning of ours is one line without the place in our code; others keep their look."""
+    usual = warnings.showwarning
+
+    def show(*given: Any) -> None:
+        message, category, filename = given[:3]
+        if category is UserWarning and not settings.debug and "recondite" in Path(filename).parts:
+            print(f"recondite: {' '.join(str(message).split())}", file=sys.stderr)
+        else:
+            usual(*given)
+
+    with warnings.catch_warnings():
+        shown: Any = show
+        warnings.showwarning = shown
+        yield
+
+
 def _alone(arguments: list[str]) -> typer.Typer:
     """The application with the typed command only: to build them all takes as long as an account.
 
@@ -218,7 +239,8 @@ def run(arguments: list[str] | None = None) -> int:
     code = 0
     try:
         asked = _alone(sys.argv[1:] if arguments is None else arguments)
-        result = asked(args=arguments, standalone_mode=False)
+        with _plain_warnings():
+            result = asked(args=arguments, standalone_mode=False)
         code = result if isinstance(result, int) else 0
         if code == 130:  # Typer turns an interruption into this code and says nothing
             _fail("interrupted", code)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -22,6 +23,7 @@ from recondite.records.user_code import accepted, load_object
 
 __all__ = ["load", "load_folder", "load_function", "load_named", "load_own", "load_records"]
 
+_HUB = "hf:"  # models that read texts
 _DIFFER = "if_differ"  # the size that prepare brings a folder's images to where they differ
 _FOLDER_OPTIONS = ("size", "test_fraction", "seed")
 
@@ -56,6 +58,8 @@ def load_records(
     """
     choice("split", split, (*SPLITS, "all"))
     text, size = os.fspath(name), resized(prepare)
+    if model.startswith(_HUB):
+        text = _with_columns(text)
     kind = kind_of(text)
     if size is not None and kind.sizes_differ:
         options[_DIFFER] = size
@@ -72,6 +76,24 @@ def load_records(
         reason = str(error)
         named = reason if reason.startswith("prepare") else f"prepare {prepare}: {reason}"
         raise ValueError(named) from None
+
+
+def _with_columns(data: str) -> str:
+    """A CSV for a model of texts: its columns text and label where none are named.
+
+    Raises:
+      ValueError: With the columns that it has, where those are not among them.
+    """
+    if not data.lower().endswith(".csv") or not Path(data).expanduser().is_file():
+        return data
+    with Path(data).expanduser().open(encoding="utf-8-sig", errors="replace", newline="") as file:
+        names = [name.strip() for name in next(csv.reader(file), [])]
+    if {"text", "label"} <= set(names):
+        return f"{data}#text,label"
+    raise ValueError(
+        f"{data}: the model reads texts: name their columns as {Path(data).name}#TEXT,LABEL; it "
+        f"has {', '.join(names[:8])}"
+    )
 
 
 def load(

@@ -111,6 +111,19 @@ class TextSet(Records):
         """Returns what the texts are, in plain types."""
         return {**super().summary(), "unit": self.unit}
 
+    def parts(self) -> tuple[str, ...]:
+        """How many texts a class has, and how long they are."""
+        sizes = (self.tokens >= 0).sum(1)
+        counts = [
+            f"class {name}: {int((self.labels == place).sum()):,} texts"
+            for place, name in enumerate(self.classes)
+        ]
+        middle = int(sizes.median())
+        return (
+            *counts,
+            f"tokens of a text: {int(sizes.min())} to {int(sizes.max())}, median {middle}",
+        )
+
     def replaced(self, features: Tensor, labels: Tensor) -> TextSet:
         """Returns a set of the same vocabulary with these texts."""
         return dataclasses.replace(self, tokens=features, labels=labels)

@@ -115,6 +115,7 @@ def context(runs: Sequence[StoredRun], *, show_private: bool, title: str | None)
         "drawn": {"accuracy", judged} <= set(keys),
         "planes": planes,
         "results": views.result_rows(points, runs),
+        "heads": views.measured_heads(points),
         "points": len(points),
         "notions": notion_axes(),
         "predictions": table,

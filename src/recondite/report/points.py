@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ from scipy.special import stdtrit
 from recondite.defences import defences
 from recondite.notions import figures
 from recondite.report.quantities import defence_name, notion_axes, promises, worst
-from recondite.report.rows import Row, StoredRun, number, section
+from recondite.report.rows import Row, StoredRun, number, own_metrics, section
 
 __all__ = ["Estimate", "Point", "Values", "estimate", "make_points", "measured"]
 
@@ -32,6 +32,7 @@ class Estimate:
     high: float | None = None
     seeds: int = 1
     attack: str = ""
+    less: bool = False  # whether less of it means that the attacker got more
 
 
 Values = dict[str, Estimate]
@@ -233,6 +234,10 @@ def _measures(attack: str, rows: list[Row]) -> Values:
         "identification": _picked(rows, attack),
         "gain": estimate(_by_seed(rows, partial(_gained, end="value")), attack),
     }
+    own = own_metrics(rows)
+    for metric in own:
+        made = estimate(part("reconstruction", f"{metric.key}_mean"), attack)
+        out[metric.key] = None if made is None else replace(made, less=metric.less)
     ends = {
         "auc": (part("membership", "auc_low"), part("membership", "auc_high")),
         "gain": tuple(_by_seed(rows, partial(_gained, end=end)) for end in ("low", "high")),
@@ -241,7 +246,7 @@ def _measures(attack: str, rows: list[Row]) -> Values:
         found = out[key]
         if found and found.seeds == 1 and low and high:
             out[key] = Estimate(found.mean, low[0], high[0], 1, attack)
-    for key in ("mse", "ssim", "psnr"):
+    for key in ("mse", "ssim", "psnr", *(metric.key for metric in own)):
         found = out[key]
         # The mean alone has this interval, and only where each victim has its own release.
         of = section(rows[0], "reconstruction")
@@ -249,7 +254,7 @@ def _measures(attack: str, rows: list[Row]) -> Values:
         if found and found.seeds == 1 and isinstance(listed, list) and of.get("batch_size") == 1:
             among = estimate([v for v in map(number, listed) if v is not None], attack)
             if among and math.isclose(among.mean, found.mean, rel_tol=1e-3, abs_tol=1e-6):
-                out[key] = Estimate(found.mean, among.low, among.high, 1, attack)
+                out[key] = replace(found, low=among.low, high=among.high)
     return {key: value for key, value in out.items() if value is not None}
 
 
@@ -301,10 +306,11 @@ def _picked(rows: list[Row], attack: str) -> Estimate | None:
 def _strongest(found: Iterable[Values]) -> Values:
     """Each quantity by whoever got furthest in it: the reader fears the best of them."""
     measured, out = list(found), Values()
-    signs = {"mse": -1}  # every other measure grows with what the attacker got
-    for key in ("mse", "psnr", "ssim", "ssim_worst", "auc", "identification", "gain"):
-        sign = signs.get(key, 1)
+    known = ("mse", "psnr", "ssim", "ssim_worst", "auc", "identification", "gain")
+    for key in dict.fromkeys((*known, *(key for values in measured for key in values))):
         each = [values[key] for values in measured if key in values]
         if each:
+            # Every other measure grows with what the attacker got.
+            sign = -1 if key == "mse" or each[0].less else 1
             out[key] = max(each, key=lambda item: sign * item.mean)
     return out

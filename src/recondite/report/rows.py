@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 from recondite.studies import store
 from recondite.studies.shapes import Row
 
-__all__ = ["Row", "StoredRun", "number", "read_runs", "section"]
+__all__ = ["OwnMetric", "Row", "StoredRun", "number", "own_metrics", "read_runs", "section"]
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,45 @@ def section(row: Row, name: str) -> Row:
     """A part of a row, empty where it is null."""
     part = row.get(name)
     return part if isinstance(part, dict) else {}
+
+
+@dataclass(frozen=True)
+class OwnMetric:
+    """A metric of records that are no images, as their rows name it.
+
+    Attributes:
+      key: Its name in rows.
+      label: Its name in tables.
+      unit: Of its values; "" for pure numbers.
+      less: Whether a smaller value is a closer reconstruction.
+      exposure: Whether victims are ranked by it.
+    """
+
+    key: str
+    label: str
+    unit: str
+    less: bool
+    exposure: bool
+
+
+def own_metrics(rows: Iterable[Row]) -> list[OwnMetric]:
+    """The metrics that rows bring with them beside those of images, each once."""
+    found: dict[str, OwnMetric] = {}
+    for row in rows:
+        made = section(row, "reconstruction")
+        listed = made.get("metrics")
+        for one in listed if isinstance(listed, list) and "mse" not in made else ():
+            key = str(one.get("key"))
+            ranked = key == made.get("exposure")
+            metric = OwnMetric(
+                key,
+                str(one.get("label") or key),
+                str(one.get("unit") or ""),
+                one.get("direction") == "lower",
+                ranked,
+            )
+            found.setdefault(key, metric)
+    return list(found.values())
 
 
 def read_runs(directories: Sequence[str | Path] | str | Path) -> list[StoredRun]:

@@ -11,7 +11,7 @@ from recondite.report.correlation import Predictions
 from recondite.report.plain import plain_label
 from recondite.report.points import Point
 from recondite.report.quantities import attack_name, axis, bound, notion_axes, notion_of, promises
-from recondite.report.rows import StoredRun
+from recondite.report.rows import StoredRun, own_metrics
 from recondite.report.words import at_least, at_most, figure, percent, score, span
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "claim_rows",
     "failures",
     "finding",
+    "measured_heads",
     "plane_rows",
     "result_rows",
     "violations",
@@ -29,7 +30,8 @@ MOST = 400  # rows of a table in the page; the CSV has all
 
 
 def result_rows(points: Sequence[Point], runs: Sequence[StoredRun]) -> list[dict[str, Any]]:
-    """One line a point with every quantity."""
+    """One line a point with every quantity, in the order of :func:`measured_heads`."""
+    heads = measured_heads(points)
     return [
         {
             "id": point.index,
@@ -37,7 +39,7 @@ def result_rows(points: Sequence[Point], runs: Sequence[StoredRun]) -> list[dict
             "plain": plain_label(point),
             "run": runs[point.run].name,
             "seeds": point.seeds,
-            "measured": [_measured(point, key) for key in _MEASURED],
+            "measured": [_measured(point, key) for key, *_ in heads],
             "notions": [
                 {"value": bound(q.key, point.notions[q.key]), "why": _why(point, q.key)}
                 for q in notion_axes()
@@ -47,7 +49,29 @@ def result_rows(points: Sequence[Point], runs: Sequence[StoredRun]) -> list[dict
     ]
 
 
-_MEASURED = ("accuracy", "mse", "ssim", "ssim_worst", "auc", "identification", "gain", "gdc")
+_IMAGES = (
+    ("mse", "MSE", "pixel²"),
+    ("ssim", "SSIM, mean", "1 is a copy"),
+    ("ssim_worst", "SSIM, worst", "1 is a copy"),
+)
+
+
+def measured_heads(points: Sequence[Point]) -> list[tuple[str, str, str]]:
+    """Key, name and unit of every measured column: records that are no images bring their own."""
+    own = own_metrics(row for point in points for row in point.rows)
+    images = not own or any("mse" in point.values for point in points)
+    return [
+        ("accuracy", "Accuracy", "%"),
+        *(_IMAGES if images else ()),
+        *(
+            (one.key, one.label[:1].upper() + one.label[1:], one.unit or "1 is a copy")
+            for one in own
+        ),
+        ("auc", "AUC", "0.5 is guessing"),
+        ("identification", "Picked of 10", "share"),
+        ("gain", "Gain", "share of MSE" if not own else "share of a guess’s error"),
+        *((("gdc", "GDC", "1 is best"),) if images else ()),
+    ]
 
 
 def _measured(point: Point, key: str) -> dict[str, str]:

@@ -130,7 +130,7 @@ class SpanCheck(Attack):
                 figures={"texts_verified": found / count},
                 blind=None if guess is None else compared(scores, guess, asked.batch_size),
             ),
-            gallery=gallery if victim.shown else None,
+            gallery=gallery,
             notes=(note if len(silent) < asked.images else _NOTHING,),
         )
 
