@@ -283,3 +283,14 @@ def test_inversion_inverts_the_model_that_was_given(capsys, own):
     found, other = (record(capsys, *typed, *more) for more in ((), ("--seed", "5")))
     assert found["training"] is None or "steps" not in found["training"]
     assert found["reconstruction"]["mse"] == other["reconstruction"]["mse"]
+
+
+def test_public_records_of_another_shape_are_named_not_the_weights(capsys, leaked):
+    """The network was made for 8×8: that the weights do not fit is the public records' doing."""
+    asked = on(leaked, "importance-weights", *defended(), public="mnist-5k")
+    refused(capsys, "public holds records of 1×28×28", *asked)
+    told = on(leaked, "importance-weights", *defended(), "--shape", "1,8,8", public="mnist-5k")
+    refused(capsys, "public must be records of 1×8×8", *told)
+    others = ("--originals", "mnist-5k@0:8", "--infer-labels")
+    refused(capsys, "originals must be records of 1×8×8",
+            *on(leaked, "importance-weights", *defended(), *others))  # fmt: skip

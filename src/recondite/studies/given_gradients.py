@@ -108,7 +108,7 @@ def attack_file(
         if records is not None and as_images(records.records).shape != shape:
             theirs, ours = (_sides(one) for one in (as_images(records.records).shape, shape))
             raise ValueError(
-                f"{what} must hold records of {ours}, as the others do, got {theirs}: bring them "
+                f"{what} must be records of {ours}, as the others are, got {theirs}: bring them "
                 "to that size with prepare (crop16, resize32, …), or give others"
             )
     try:
