@@ -15,12 +15,12 @@ import argparse
 import json
 import os
 import random
+import runpy
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -147,8 +147,42 @@ def kill_study(
     return out
 
 
-def kill_training(folder: Path, kills: int, seed: int = 0) -> dict[str, int]:
-    """Kills a training with a ledger, starts it again, and compares counts after every kill."""
+class _Forked:
+    """A script in a process forked from this one, which has imported what takes seconds."""
+
+    def __init__(self, script: Path, *arguments: str) -> None:
+        import recondite.training  # noqa: F401  before the fork, not after it
+
+        self.returncode: int | None = None
+        self.pid = os.fork()
+        if self.pid == 0:
+            try:
+                sys.argv = [str(script), *arguments]
+                runpy.run_path(str(script), run_name="__main__")
+            finally:
+                os._exit(1)
+
+    def poll(self) -> int | None:
+        if self.returncode is None:
+            ended, status = os.waitpid(self.pid, os.WNOHANG)
+            if ended:
+                self.returncode = os.waitstatus_to_exitcode(status)
+        return self.returncode
+
+    def wait(self) -> int:
+        if self.returncode is None:
+            self.returncode = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+        return self.returncode
+
+
+def kill_training(
+    folder: Path, kills: int, seed: int = 0, *, forked: bool = False
+) -> dict[str, int]:
+    """Kills a training with a ledger, starts it again, and compares counts after every kill.
+
+    With ``forked`` every process starts where its imports are done, which takes as long as ten
+    kills: the same script, killed by the same signal, on the same files.
+    """
     from recondite.training.ledger import Ledger
 
     chance = random.Random(seed)
@@ -156,7 +190,12 @@ def kill_training(folder: Path, kills: int, seed: int = 0) -> dict[str, int]:
     script.write_text(TRAINING, encoding="utf-8")
     out = {"kills": 0, "steps": 0, "counted": 0, "under_reported": 0, "over_reported": 0}
     while out["kills"] < kills:
-        process = _start([sys.executable, str(script), str(folder), str(10**9)])
+        arguments = (str(folder), str(10**9))
+        process: Any = (
+            _Forked(script, *arguments)
+            if forked
+            else _start([sys.executable, str(script), *arguments])
+        )
         before = taken.stat().st_size if taken.exists() else 0
         # After a number of steps, or (one in five) at any time, also before the first.
         wanted = before + (0 if chance.random() < 0.2 else chance.randint(1, 120))
@@ -191,22 +230,25 @@ def _study(folder: Path, kills: int) -> dict[str, int]:
 
 def main() -> None:
     """Kills, and adds what came of it to the results; the exit code is 1 where anything is off."""
-    subjects: dict[str, Callable[[Path, int], dict[str, int]]] = {
-        "study": _study,
-        "training": kill_training,
-    }
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("subject", choices=tuple(subjects))
+    parser.add_argument("subject", choices=("study", "training"))
     parser.add_argument("--kills", type=int, default=50)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--forked", action="store_true", help="trainings without their imports")
     parser.add_argument("--out", default="results/kills.json")
     given = parser.parse_args()
+    whence = provenance()
     started, out = time.perf_counter(), Path(given.out)
     with tempfile.TemporaryDirectory() as folder:
-        found = subjects[given.subject](Path(folder), given.kills)
+        if given.subject == "study":
+            found = _study(Path(folder), given.kills)
+        else:
+            found = kill_training(Path(folder), given.kills, given.seed, forked=given.forked)
     command = f"python -m benchmarks.kills {given.subject} --kills {given.kills}"
+    command += " --forked" if given.forked else ""
     seconds = round(time.perf_counter() - started, 1)
     body = json.loads(out.read_text(encoding="utf-8")) if out.exists() else {}
-    body[given.subject] = {**found, "seconds": seconds, **provenance(), "command": command}
+    body[given.subject] = {**found, "seconds": seconds, **whence, "command": command}
     out.write_text(json.dumps(body, indent=1) + "\n", encoding="utf-8")
     print(json.dumps(found))
     faults = ("wrong", "odd_codes", "under_reported", "over_reported")
