@@ -8,6 +8,7 @@ import json
 import os
 import shlex
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -537,6 +538,61 @@ def test_every_control_has_a_name(open_page, part):
         "one.getAttribute('aria-label'))).map((one) => one.outerHTML)",
     )
     assert unnamed == []
+
+
+@pytest.mark.parametrize("part", ["calibrate", "study", "federation"])
+def test_accessibility_of_every_part(open_page, part):
+    """The main rules of axe-core always, all of them where RECONDITE_AXE names axe.min.js."""
+    axe = os.environ.get("RECONDITE_AXE")
+    page = open_page(part, bypass_csp=bool(axe))
+    page.wait_for_selector(
+        {"calibrate": "#stage.tight", "study": "#rows tr", "federation": "#clients tr"}[part]
+    )
+    rules = Path(__file__).parent / "browser" / "rules.js"
+    found = page.evaluate(rules.read_text(encoding="utf-8"))
+    if axe:
+        page.evaluate(Path(axe).read_text(encoding="utf-8") + ";0")
+        ran = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
+        found += [f"axe {one['id']}: {len(one['nodes'])}" for one in ran["violations"]]
+    assert found == []
+
+
+def test_a_real_federation_is_followed_live(open_page, tmp_path):
+    """Flower's own rounds: ledgers, budgets and the auditor's best image come while they run."""
+    folder = tmp_path / "flower"
+    command = [sys.executable, "-m", "recondite", "federate", "demo", "--clients", "2",
+               "--rounds", "2", "--partition", "iid", "--local-steps", "1",
+               "--audit-seconds", "20", "--out", str(folder)]  # fmt: skip
+    with (tmp_path / "log").open("w") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log)
+    try:
+        page = open_page("study", quiet=False)
+        run = folder / "iid-fedsgd-vmf"
+        deadline = time.monotonic() + 500
+        while not list(run.glob("ledgers/*/releases.jsonl")):
+            assert process.poll() is None, (tmp_path / "log").read_text()[-2000:]
+            assert time.monotonic() < deadline
+            time.sleep(0.5)
+        page.fill("#path", str(run))
+        page.click("#open button")
+        page.set_default_timeout(400_000)
+        page.wait_for_selector("#clients .released")
+        assert "finished" not in page.inner_text("#round")  # while it runs
+        page.fill("#budget", "1e6")
+        page.wait_for_selector("#clients .left")
+        page.wait_for_selector("#best img")
+        deadline = time.monotonic() + 500
+        while "finished" not in page.inner_text("#round"):
+            assert time.monotonic() < deadline
+            page.wait_for_timeout(500)
+        assert page.locator("#clients .released").count() == 4
+        assert page.locator("#clients tbody tr").count() == 2
+        assert "ledger" in page.inner_text("#clients caption")
+        assert process.wait(timeout=300) == 0
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+            process.wait(timeout=60)
 
 
 def test_kills_of_the_server_lose_no_row(tmp_path):

@@ -212,3 +212,11 @@ def test_an_accuracy_takes_the_most_noise_that_a_run_measured(form, study):
         accurate(Query.read(form(lock="accuracy", target="0.5", solve="epochs")), runs)
     with pytest.raises(Refused, match="no open run"):
         accurate(Query.read(form(lock="accuracy", target="0.5")), [])
+
+
+def test_an_attack_of_several_threats_is_offered_once():
+    from recondite.explore.drafts import choices
+
+    offered = choices()["attacks"]
+    assert "strongest" in offered
+    assert len(set(offered)) == len(offered)

@@ -52,7 +52,7 @@ def choices() -> dict[str, Any]:
         "data_names": list(data_names()),
         "model": demo["model"],
         "defences": [one(each) for each in defences().values()],
-        "attacks": [each["name"] for each in demo["attacks"]],
+        "attacks": list(dict.fromkeys(each["name"] for each in demo["attacks"])),
         "training": demo["training"],
         "seeds": demo["seeds"],
         "threat": demo["threat"],

@@ -19,11 +19,13 @@ const gauge = (share) => {
 
 const most = (text) => (text === '–' ? text : `≤ ${text}`);
 
+const column = (name, ...more) => element('th', name, { scope: 'col' }, ...more);
+
 const table = (found) => {
   const rounds = Array.from({ length: Math.max(found.last, 1) }, (_, index) => index + 1).slice(-20);
   const accuracy = Object.fromEntries(found.rounds.map((row) => [row.round, row.accuracy]));
-  const head = element('tr', '', {}, element('th', 'Client'), ...rounds.map((number) => element('th', `round ${number}`, {}, element('small', accuracy[number] || ''))),
-    element('th', 'ε spent'), element('th', 'nats'), element('th', found.budget === null ? 'ε left' : `ε left of ${found.budget}`));
+  const head = element('tr', '', {}, column('Client'), ...rounds.map((number) => column(`round ${number}`, element('small', accuracy[number] || ''))),
+    column('ε spent'), column('nats'), column(found.budget === null ? 'ε left' : `ε left of ${found.budget}`));
   const rows = found.clients.map((one) => {
     const cells = rounds.map((number) => (one.released.includes(number) ? element('span', '●', { class: 'released', title: `released in round ${number}` }) : '·'));
     const left = element('span', one.left, {});
