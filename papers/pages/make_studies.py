@@ -14,6 +14,7 @@ import sys
 import biswas2025
 import faustini2022
 import faustini2023
+import frontier
 import tan2024
 
 __all__ = ["PAGES", "main"]
@@ -24,6 +25,7 @@ PAGES = {
     "channel": tan2024.page,
     "dirdp": faustini2023.page,
     "dirdp-v1": faustini2022.page,
+    "frontier": frontier.page,
 }
 
 
