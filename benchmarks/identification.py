@@ -30,7 +30,7 @@ from torch.utils.data import DataLoader, TensorDataset
 from recondite.accounting import Poisson, RandomAllocation
 from recondite.attacks.identification import IdentificationGame, identified
 from recondite.attacks.identification.bounds import of_run, told_when
-from recondite.attacks.identification.result import (
+from recondite.metrics.identification import (
     Identified,
     chances_one_a_label,
     summarised,

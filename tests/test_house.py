@@ -60,8 +60,21 @@ DICTS_IN_PAPERS = 144
 
 def drawing() -> dict[str, str]:
     """Rooms and their purposes, in order."""
+    return {name: purpose for name, purpose in drawn().items() if name not in FOLDERS}
+
+
+def drawn() -> dict[str, str]:
+    """Rooms and the folders in them with their purposes, in order: a folder as room.folder."""
     block = re.search(r"## How the code is laid out\n\n```text\n(.*?)```", PAGE, re.DOTALL)[1]
-    return dict(line.split(maxsplit=1) for line in block.splitlines())
+    found, room_of_it = {}, ""
+    for line in block.splitlines():
+        name, purpose = line.split(maxsplit=1)
+        if line.startswith(" "):
+            name = f"{room_of_it}.{name}"
+        else:
+            room_of_it = name
+        found[name] = purpose
+    return found
 
 
 def modules() -> dict[str, Path]:
@@ -74,6 +87,7 @@ def modules() -> dict[str, Path]:
 
 
 MODULES = modules()
+FOLDERS = [name for name, path in MODULES.items() if path.name == "__init__.py" and "." in name]
 ORDER = [*drawing(), "__main__"]
 
 
@@ -120,6 +134,46 @@ def test_every_import_points_up_the_drawing():
         if ORDER.index(room(other)) > ORDER.index(room(name))
     }
     assert against == set(ALLOWED)
+
+
+def folder(module: str) -> str:
+    """The folder within a room that a module is in; a module of the room itself is one alone."""
+    above = [name for name in FOLDERS if module == name or module.startswith(f"{name}.")]
+    return above[0] if above else module
+
+
+def test_every_folder_of_a_room_is_drawn():
+    assert {name for name in drawn() if name != HELPERS and "." in name} == set(FOLDERS)
+
+
+def test_imports_between_folders_of_a_room_point_up_too():
+    order = [name for name in drawn() if name in FOLDERS]
+    against = {
+        (name, other)
+        for name, path in MODULES.items()
+        for other in imports(path)
+        if folder(name) in order and folder(other) in order and room(name) == room(other)
+        if order.index(folder(other)) > order.index(folder(name))
+    }
+    assert against == set()
+
+
+def test_no_folder_is_in_a_cycle():
+    """With single modules of its room or with others: whatever kind of import makes it."""
+    towards: dict[str, set[str]] = {}
+    for name, path in MODULES.items():
+        found = {folder(other) for other in imports(path) if other}
+        towards.setdefault(folder(name), set()).update(found - {folder(name)})
+
+    def reached(start: str) -> set[str]:
+        todo, seen = list(towards[start]), set(towards[start])
+        while todo:
+            new = towards[todo.pop()] - seen
+            seen |= new
+            todo += new
+        return seen
+
+    assert [name for name in FOLDERS if name in reached(name)] == []
 
 
 def test_no_module_takes_names_from_the_top_of_the_package():

@@ -22,6 +22,8 @@ MOVED = {
     "recondite.accounting.rdp": "recondite.accounting.composition",
     "recondite.attacks.gradient.adaptive": "recondite.attacks.posterior.adaptive",
     "recondite.attacks.looking": "recondite.attacks.released_record",
+    "recondite.attacks.membership.one_run": "recondite.metrics.one_run",
+    "recondite.attacks.membership.result": "recondite.metrics.membership",
     "recondite.auditing": "recondite.accounting.auditing",
     "recondite.calibration": "recondite.notions.calibration",
     "recondite.channels.ahead": "recondite.channels.per_step",

@@ -12,7 +12,7 @@ from torch import nn
 
 from recondite.accounting import FixedSize, Poisson, RandomAllocation, Shuffled
 from recondite.attacks.identification import IdentificationGame, Turn, identified
-from recondite.attacks.identification.result import chances, chances_one_a_label, summarised
+from recondite.metrics.identification import chances, chances_one_a_label, summarised
 from recondite.gradients.clipping import bound_rule
 from recondite.gradients.collector import Collector
 from recondite.gradients.handover import setting_of, units_of

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recondite.attacks.identification.result import chances_one_a_label, every_label_alike
+from recondite.metrics.identification import chances_one_a_label, every_label_alike
 
 ROOT = Path(__file__).resolve().parents[2]
 STORED = json.loads((ROOT / "results" / "identification.json").read_text())

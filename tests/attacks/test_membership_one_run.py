@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from recondite.attacks.membership import MembershipResult, one_run_lower_bound, one_run_p_value
+from recondite.metrics.membership import MembershipResult
+from recondite.metrics.one_run import one_run_lower_bound, one_run_p_value
 
 
 def _randomised_response(generator, m, epsilon, reveal=0.0):

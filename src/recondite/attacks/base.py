@@ -16,9 +16,9 @@ from recondite.attacks.knowledge import THREATS, Knowledge
 if TYPE_CHECKING:
     from torch import nn
 
-    from recondite.attacks.gradient.base import Reconstruction
     from recondite.attacks.leak import Leak
     from recondite.attacks.outcome import Outcome
+    from recondite.attacks.reconstruction import Reconstruction
     from recondite.attacks.victim import Victim
 
 __all__ = ["THREATENED", "Attack", "AttackRequest", "Available", "DefenceFacts", "Threat"]

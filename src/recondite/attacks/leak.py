@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-import torch
 from torch import Tensor, nn
 
 from recondite.attacks.scoring import blind_beside, scored
@@ -15,9 +14,7 @@ from recondite.records import ImageSet
 from recondite.records.blind import duplicates
 
 if TYPE_CHECKING:
-    from recondite.attacks.gradient.base import Reconstruction
     from recondite.attacks.outcome import Blind, Gallery, RecordScores
-    from recondite.attacks.posterior.releases import ReleaseSite
 
 __all__ = ["Leak"]
 
@@ -117,13 +114,6 @@ class Leak:
             raise ValueError(f"{attack} needs public: records of the same kind as the victims'")
         return self.public
 
-    def site(self) -> tuple[ReleaseSite, tuple[str, ...]]:
-        """The releases with the defence's law, for an attacker who uses it."""
-        from recondite.attacks.posterior.releases import site_of
-
-        flat = torch.cat([value.flatten(2) for value in self.gradients.values()], 2)
-        return site_of(self.model, self.defence, flat)
-
     def scores(self, images: Tensor) -> tuple[RecordScores, Gallery, Blind | None]:
         """Reconstructions beside the originals, and beside the blind guess from public records."""
         assert self.originals is not None
@@ -137,21 +127,3 @@ class Leak:
             batch_size=self.batch_size,
         )
         return found, gallery, blind
-
-    def exposure(self, found: Reconstruction) -> float:
-        """Share of the way from the blind guess to an exact copy."""
-        from recondite.attacks.posterior.strongest import share_gained
-
-        blind = self.scores(found.images)[2]
-        assert blind is not None
-        return share_gained(blind)
-
-    def likelihood(self, site: ReleaseSite, found: Reconstruction) -> float:
-        """Log-likelihood of the releases at what was rebuilt of one record each."""
-        assert found.labels is not None
-        total = 0.0
-        for victim in range(self.victims):
-            image = found.images[victim, 0].float()
-            gradient = site.gradient.at(image, found.labels[victim, 0]).detach().double()
-            total += float(site.log_likelihood(victim, site.centre(gradient, victim)[None])[0])
-        return total

@@ -20,7 +20,6 @@ from torch import Tensor, nn
 
 from recondite import _validate
 from recondite.federated.evidence import Originals, gallery_bytes, row_of
-from recondite.federated.flower import log
 from recondite.studies.shapes import Row
 from recondite.studies.store import Store
 
@@ -28,6 +27,11 @@ __all__ = ["Auditor"]
 
 Arrays = Mapping[str, NDArray[Any]]
 _STOP = None
+
+
+def _told(level: int, message: str) -> None:
+    """One line in Flower's log, where a server's other lines are."""
+    logging.getLogger("flwr").log(level, " ".join(message.split()))
 
 
 @dataclass(frozen=True)
@@ -161,7 +165,7 @@ class Auditor:
             self._jobs.put_nowait(_AuditJob(round_number, client, before, after, observed))
         except queue.Full:
             self.dropped += 1
-            log(
+            _told(
                 logging.INFO,
                 f"recondite auditor: busy, so the update of client {client} in round "
                 f"{round_number} is not attacked",
@@ -210,7 +214,7 @@ class Auditor:
 
             build([self.folder], self.folder / "report.html")
         except (ValueError, ImportError) as error:
-            log(logging.WARNING, f"recondite auditor: no report: {error}")
+            _told(logging.WARNING, f"recondite auditor: no report: {error}")
 
     def _complete(self) -> None:
         """Rows whose round was evaluated after their attack are written again, with the result."""
@@ -231,7 +235,7 @@ class Auditor:
             try:
                 self._attacked(job)
             except Exception as error:  # an auditor must never stop the training it watches
-                log(
+                _told(
                     logging.WARNING,
                     f"recondite auditor: round {job.round_number}, client {job.client}: no "
                     f"reconstruction: {error}",
@@ -292,7 +296,7 @@ class Auditor:
         self._store.put(row["reconstruction"]["gallery"], gallery_bytes(pixels, originals))
         self._store.append(row)
         self.rows.append(row)
-        log(logging.INFO, _sentence(row))
+        _told(logging.INFO, _sentence(row))
 
     def _pixels(self, images: Tensor) -> Tensor:
         flat = images.reshape(-1, *self.shape).detach()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
@@ -14,6 +14,7 @@ from recondite import _validate
 from recondite.attacks.base import Attack, AttackRequest, Available, Threat
 from recondite.attacks.gradient.victims import Victims
 from recondite.attacks.knowledge import Knowledge
+from recondite.attacks.reconstruction import AttackProgress, Reconstruction
 from recondite.gradients.losses import usual_loss
 
 if TYPE_CHECKING:
@@ -25,62 +26,6 @@ if TYPE_CHECKING:
 __all__ = ["AttackProgress", "GradientAttack", "Reconstruction"]
 
 Loss = Callable[[Tensor, Tensor], Tensor]
-
-
-@dataclass(frozen=True)
-class AttackProgress:
-    """How far an attack is.
-
-    Attributes:
-      step: Iterations finished.
-      steps: Iterations planned.
-      loss: Mean over victims of the best matching loss so far.
-    """
-
-    step: int
-    steps: int
-    loss: float
-
-
-@dataclass(frozen=True)
-class Reconstruction:
-    """What an attack rebuilt.
-
-    Attributes:
-      images: (batch, c, h, w) in the scale the model takes; (victims, batch, c, h, w) of many.
-      labels: The labels used or found, (batch,) or (victims, batch); None where there are none.
-      loss: Matching loss of the best attempt; (victims,) of many.
-      agreement: Mean distance per pixel (root mean square) between the best attempt and the
-        others; None with one attempt. An estimate of how sure the attacker can be without the
-        originals: small where attempts from other starts found the same image.
-      interrupted: Whether the attack stopped early: the best so far is kept.
-      steps: Iterations done.
-      seconds: Time taken.
-      notes: What a reader should know.
-      by_user: Whether a keyboard interrupt stopped it early, and not the time limit.
-      figures: Further figures of the attack's own, by name.
-    """
-
-    images: Tensor
-    labels: Tensor | None
-    loss: Tensor
-    agreement: Tensor | None = None
-    interrupted: bool = False
-    steps: int = 0
-    seconds: float = 0.0
-    notes: tuple[str, ...] = ()
-    by_user: bool = False
-    figures: Mapping[str, float | None] = field(default_factory=dict)
-
-    def victim(self, index: int) -> Reconstruction:
-        """The part of one victim."""
-        return replace(
-            self,
-            images=self.images[index],
-            labels=None if self.labels is None else self.labels[index],
-            loss=self.loss[index],
-            agreement=None if self.agreement is None else self.agreement[index],
-        )
 
 
 class GradientAttack(Attack):

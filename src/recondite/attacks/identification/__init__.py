@@ -2,6 +2,6 @@
 
 from recondite.attacks.identification.attack import Identify
 from recondite.attacks.identification.game import IdentificationGame, Turn
-from recondite.attacks.identification.result import Identified, identified
+from recondite.metrics.identification import Identified, identified
 
 __all__ = ["IdentificationGame", "Identified", "Identify", "Turn", "identified"]

@@ -18,15 +18,15 @@ from recondite.attacks.base import Attack, AttackRequest, Available, Threat
 from recondite.attacks.identification.bounds import Ceiling, of_copies, of_run
 from recondite.attacks.identification.game import IdentificationGame
 from recondite.attacks.identification.replay import replayed, seen_by_training, targets_of
-from recondite.attacks.identification.result import (
+from recondite.attacks.knowledge import Knowledge
+from recondite.attacks.outcome import Identification, Outcome
+from recondite.gradients.leaked import Releases
+from recondite.metrics.identification import (
     chances_one_a_label,
     every_label_alike,
     identified,
     summarised,
 )
-from recondite.attacks.knowledge import Knowledge
-from recondite.attacks.outcome import Identification, Outcome
-from recondite.gradients.leaked import Releases
 
 if TYPE_CHECKING:
     from recondite.attacks.victim import Victim

@@ -5,18 +5,18 @@ Pure score functions of losses and confidences, and thin attack classes over the
 
 from recondite.attacks.membership.base import MembershipAttack
 from recondite.attacks.membership.lira import Lira, lira_offline_scores, lira_online_scores
-from recondite.attacks.membership.one_run import (
+from recondite.attacks.membership.recipe import PRESETS, Recipe
+from recondite.attacks.membership.reference import Reference, reference_scores
+from recondite.attacks.membership.references import References, train_references
+from recondite.attacks.membership.rmia import Rmia, rmia_scores
+from recondite.attacks.membership.threshold import Threshold, threshold_scores
+from recondite.attacks.membership.white_box import WhiteBox
+from recondite.metrics.membership import EpsilonLower, MembershipResult
+from recondite.metrics.one_run import (
     OneRunBound,
     one_run_lower_bound,
     one_run_p_value,
 )
-from recondite.attacks.membership.recipe import PRESETS, Recipe
-from recondite.attacks.membership.reference import Reference, reference_scores
-from recondite.attacks.membership.references import References, train_references
-from recondite.attacks.membership.result import EpsilonLower, MembershipResult
-from recondite.attacks.membership.rmia import Rmia, rmia_scores
-from recondite.attacks.membership.threshold import Threshold, threshold_scores
-from recondite.attacks.membership.white_box import WhiteBox
 
 __all__ = [
     "ATTACKS",

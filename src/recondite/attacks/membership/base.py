@@ -21,7 +21,6 @@ from recondite.attacks.gradient.base import AttackProgress
 from recondite.attacks.knowledge import Knowledge
 from recondite.attacks.membership.recipe import Recipe
 from recondite.attacks.membership.references import References, Trainer, train_references
-from recondite.attacks.membership.result import GIVEN, INCLUSIONS, MembershipResult
 from recondite.attacks.membership.signals import (
     FloatArray,
     LossFunction,
@@ -32,6 +31,7 @@ from recondite.attacks.membership.signals import (
     records_of,
 )
 from recondite.configuration import TrainingConfig
+from recondite.metrics.membership import GIVEN, INCLUSIONS, MembershipResult
 
 if TYPE_CHECKING:
     from recondite.attacks.outcome import Claim, Outcome

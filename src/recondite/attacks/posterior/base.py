@@ -14,6 +14,7 @@ from recondite import _validate
 from recondite.attacks.base import Attack, AttackRequest, Available, Threat
 from recondite.attacks.gradient.base import Reconstruction
 from recondite.attacks.knowledge import Knowledge
+from recondite.attacks.posterior.from_file import site_of_leak
 from recondite.attacks.posterior.generated import DRAWS, with_draws
 
 if TYPE_CHECKING:
@@ -126,7 +127,7 @@ class PosteriorAttack(Attack):
         public = leak.alone(self.name)
         if leak.time_limit is not None:
             raise ValueError(f"time_limit is for attacks that iterate: {self.name} takes none")
-        site, notes = leak.site()
+        site, notes = site_of_leak(leak)
         labels = None if leak.labels is None else leak.labels[:, 0]
         held, drawn = self.held(public)
         found = self.estimate([site], held, labels, leak.progress, len(public))

@@ -17,6 +17,7 @@ from recondite.attacks.gradient.inverting import InvertingGradients
 from recondite.attacks.identification.replay import TOGETHER
 from recondite.attacks.knowledge import Knowledge
 from recondite.attacks.posterior.channel import ChannelPosterior
+from recondite.attacks.posterior.from_file import likelihood, site_of_leak
 from recondite.attacks.posterior.gauss_newton import REHEARSED, GaussNewton
 from recondite.attacks.posterior.generated import DRAWS
 from recondite.attacks.posterior.importance import ImportanceWeights
@@ -142,7 +143,7 @@ class Strongest(Attack):
         run that use the defence, and reported is the one whose images make the releases likeliest.
         """
         public = leak.alone(self.name)
-        site, _ = leak.site()
+        site, _ = site_of_leak(leak)
         asked = AttackRequest(images=leak.victims, labels=leak.labels is not None)
         noisy = bool(leak.defence.mechanism.parameter)
         members, skipped = self._planned(asked, leak.model, public, noisy=noisy)
@@ -158,7 +159,7 @@ class Strongest(Attack):
                 continue
             done.append(
                 (
-                    _gained(leak, found) if blind else leak.likelihood(site, found),
+                    _gained(leak, found) if blind else likelihood(leak, site, found),
                     member.name,
                     found,
                 )

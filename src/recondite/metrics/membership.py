@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from recondite import _validate
 from recondite.accounting.auditing import epsilon_lower_bound
-from recondite.attacks.membership.one_run import one_run_lower_bound
 from recondite.metrics import roc as curves
+from recondite.metrics.one_run import one_run_lower_bound
 
 __all__ = ["COIN", "GIVEN", "INCLUSIONS", "EpsilonLower", "MembershipResult"]
 
@@ -137,7 +137,7 @@ class MembershipResult:
 
         With ``inclusion="coin"`` this is a bound: with probability ``confidence`` over the coins
         and the training, no smaller ε is true of the training at this δ, under adding or removing
-        one record (:func:`~recondite.attacks.membership.one_run.one_run_lower_bound`).
+        one record (:func:`~recondite.metrics.one_run.one_run_lower_bound`).
 
         Otherwise it is an estimate: the core's bound
         (:func:`~recondite.accounting.auditing.epsilon_lower_bound`) computed as if each record
