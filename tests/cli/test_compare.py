@@ -5,6 +5,7 @@ import re
 
 import pytest
 
+from recondite.cli.dry_run import searched
 from recondite.cli.main import run
 from recondite.cli.monitor import Lines, _Count, duration
 from recondite.studies.store import load
@@ -290,3 +291,11 @@ def test_the_template_is_a_study_to_copy(tmp_path, capsys, monkeypatch):
         assert "untested" not in shown
     limit = ["--require", f"epsilon<={told[0][1] + 1}", "--threat", "update"]
     assert run(["compare", str(tmp_path / "run"), *limit]) == 0
+
+
+def test_a_dry_run_says_what_a_search_trains():
+    assert searched([]) == []
+    assert searched([0]) == [
+        "1 strength that meets a target is found first, by calibration: seconds"
+    ]
+    assert "at most 5 trainings" in searched([2, 3])[0]

@@ -10,10 +10,14 @@ from recondite.accounting import FixedSize, Poisson, RandomAllocation, Shuffled,
 from recondite.accounting.composition import Composition
 from recondite.attacks.identification.bounds import of_run
 from recondite.mechanisms import Directional, Gaussian, Neighbouring, VonMisesFisher
-from recondite.notions.exposures import exposures
+from recondite.notions.exposures import exposures as exposed
 from recondite.notions.pairs import ComposedPair
 
 DELTA = 1e-4
+
+
+def exposures(privacy):
+    return [vars(one) for one in exposed(privacy)]
 
 
 def account(mechanism, schedule, **more):

@@ -19,8 +19,9 @@ from recondite.cli.answers import (
     to_dict,
 )
 from recondite.cli.comparison import show, show_answer
+from recondite.cli.dry_run import dry_run_of
 from recondite.cli.options import ANSWER, DATA, OUTPUT, RUNNING, grouped
-from recondite.cli.output import print_json, print_table, progress
+from recondite.cli.output import print_json, progress
 
 __all__ = ["register"]
 
@@ -133,7 +134,7 @@ def compare(
         read = _read(study, data_dir, own_code=own_code or not dry_run)
     folder = out or Path("runs") / read.name
     if dry_run:
-        _dry_run(read, folder, workers, data_dir, as_json)
+        dry_run_of(read, folder, workers, data_dir, as_json)
         return
     _compare(
         read,
@@ -355,65 +356,3 @@ def _summary(outcome: Any, study: Any) -> dict[str, Any]:
             for row in outcome.rows
         ],
     }  # fmt: skip
-
-
-def _dry_run(
-    study: Any, folder: Path, workers: int | None, data_dir: Path | None, as_json: bool
-) -> None:
-    from recondite.cli.monitor import duration
-    from recondite.studies.checks import facts_of
-    from recondite.studies.estimate import estimate, likely
-    from recondite.studies.rows import loose_delta
-    from recondite.studies.runner import pending, searches, shared
-
-    place = None if data_dir is None else str(data_dir)
-    count = workers or os.cpu_count() or 1
-    with progress("estimating"):
-        grid, there = pending(study, folder, place)
-        wanted = [runs for _, runs in searches(study, folder, place)]
-        facts = facts_of(study, place)
-        cells_run, drawn = likely(study, grid, place)
-        found = estimate(cells_run, there, count, place, wanted, shared(study, facts, place))
-        notes = [*loose_delta(study.delta, facts.records), *drawn]
-    if as_json:
-        cells = [
-            {"label": cell.defence["label"], "seed": cell.seed,
-             "attacks": [attack["name"] for attack in cell.attacks.values()],
-             "missing": sum(key not in there for key in cell.attacks)}
-            for cell in grid
-        ]  # fmt: skip
-        print_json({"schema_version": 1, "cells": cells, "seconds": found.seconds,
-                    "rows_missing": found.rows, "how": found.how,
-                    "search_trainings": sum(wanted), "notes": notes})  # fmt: skip
-        return
-    rows: dict[str, list[int]] = {}
-    for cell in grid:
-        line = rows.setdefault(cell.defence["label"], [0, 0, 0])
-        line[0] += 1
-        line[1] += len(cell.attacks)
-        line[2] += sum(key in there for key in cell.attacks)
-    names = ", ".join(attack.name for attack in study.attacks) or "none"
-    print_table(
-        f"{study.name}: {study.model} on {study.data}; attacks: {names}",
-        ["defence", "trainings", "rows", "there"],
-        [[label, *map(str, line)] for label, line in rows.items()],
-        [
-            f"{found.rows} rows in about {duration(found.seconds)} on {count} workers: {found.how}",
-            *_searched(wanted),
-            *notes,
-        ],
-        numbers=(1, 2, 3),
-    )
-
-
-def _searched(wanted: list[int]) -> list[str]:
-    """What is said of strengths that are still to be found, if there are any."""
-    if not wanted:
-        return []
-    many = len(wanted) > 1
-    verb = "strengths that meet targets are" if many else "strength that meets a target is"
-    trainings = sum(wanted)
-    if not trainings:
-        return [f"{len(wanted)} {verb} found first, by calibration: seconds"]
-    how = f"by at most {trainings} training{'s' if trainings > 1 else ''}, in the estimate"
-    return [f"{len(wanted)} {verb} found first, {how}"]

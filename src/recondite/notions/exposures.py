@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -61,8 +61,8 @@ class Exposure:
     reason: str = ""
 
 
-def exposures(privacy: Mapping[str, Any] | None, *, prior: float = 0.1) -> list[dict[str, Any]]:
-    """Bounds for one update and for known participation, from an account's JSON, ready for JSON.
+def exposures(privacy: Mapping[str, Any] | None, *, prior: float = 0.1) -> list[Exposure]:
+    """Bounds for one update and for known participation, from an account's JSON.
 
     Args:
       privacy: The account; None without noise, when nothing is hidden.
@@ -72,15 +72,16 @@ def exposures(privacy: Mapping[str, Any] | None, *, prior: float = 0.1) -> list[
         bare = "nothing protects the records"
         found = [Exposure(t, "known", math.inf, 1.0, prior, None, None, "", bare)
                  for t in ("update", "training")]  # fmt: skip
-        return [asdict(one) for one in found]
+        return found
     mechanism, schedule = _mechanism(privacy), _schedule(privacy.get("schedule"))
     if schedule is None and _sampling(privacy) in _COVERED:
         return []
     delta = privacy.get("delta")
     if mechanism is None or schedule is None or privacy.get("group_size", 1) != 1:
         reason = "for groups of records no bound is worked out" if mechanism else _OTHER
-        return [asdict(Exposure(threat, "known", None, None, prior, delta, None, "", reason))
-                for threat in ("update", "training")]  # fmt: skip
+        return [
+            Exposure(threat, "known", None, None, prior, delta, None, "", reason)
+            for threat in ("update", "training")]  # fmt: skip
     relation = schedule.neighbouring(mechanism)
     try:
         law = mechanism.loss(relation)
@@ -91,7 +92,7 @@ def exposures(privacy: Mapping[str, Any] | None, *, prior: float = 0.1) -> list[
     except UndefinedNotionError as error:
         found = [Exposure(threat, "known", None, None, prior, delta, None, relation.value,
                           str(error)) for threat in ("update", "training")]  # fmt: skip
-    return [asdict(one) for one in found]
+    return found
 
 
 def _of(

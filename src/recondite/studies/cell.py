@@ -6,7 +6,7 @@ import json
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +50,7 @@ class Trained:
     @property
     def exposures(self) -> list[Row]:
         """Bounds for one update, and where it is known who took part when."""
-        return exposures(self.record["privacy"])
+        return [asdict(one) for one in exposures(self.record["privacy"])]
 
 
 def run_cell(task: CellTask, emit: Emit) -> None:
