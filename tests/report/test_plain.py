@@ -1,5 +1,6 @@
 """The plain voice, and the one person whom the first screen shows."""
 
+import dataclasses
 import json
 import math
 import re
@@ -116,6 +117,18 @@ def test_what_is_said_keeps_to_its_bound_and_its_intruder(some):
     assert "by guessing 1 in 10" in said["chance"]
     assert "An intruder who knows when your record was used" in said["uncovered"]
     assert "without a defence" in said["cost"]
+
+
+@pytest.mark.parametrize(("bound", "said"), [(0.9908, "nothing proven"), (0.55, "≤ 55%")])
+def test_the_terminal_and_the_tiles_agree_on_what_is_no_limit(some, bound, said):
+    answers = Answers.of(read_runs(some[0]))
+    view = ("training", "secret")
+    (one,) = answers.ranked[view]
+    stands = answers.standings["training", "known"]
+    stands[one.point] = dataclasses.replace(stands[one.point], rero=bound)
+    uncovered = answers.said(view, one)["plain"]["uncovered"]
+    assert ("nothing is proven then" in uncovered) == (said == "nothing proven")
+    assert answers._told(view, one.point) == f"Participation known: {said}."
 
 
 def test_rows_of_a_table_and_hostile_contents_are_shown_as_text(some, tmp_path):

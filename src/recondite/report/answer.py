@@ -15,7 +15,7 @@ from recondite.notions.bounds import round_bound
 from recondite.report.claims import claims
 from recondite.report.improvement import with_improvements
 from recondite.report.ladder import VIEWS, Standing, View, standings
-from recondite.report.plain import plain_label, plain_of
+from recondite.report.plain import VACUOUS, plain_label, plain_of
 from recondite.report.points import Point, make_points
 from recondite.report.price import price
 from recondite.report.recommend import (
@@ -141,7 +141,9 @@ class Answers:
         if view[1] == "known":
             return ""
         known = self.standings[view[0], "known"][point]
-        bound = "nothing is proven" if known.rero is None else f"≤ {chance_at_most(known.rero)}"
+        # What the tiles beside it say: a limit that promises next to nothing is none.
+        proven = known.rero is not None and known.rero < VACUOUS
+        bound = f"≤ {chance_at_most(known.rero or 1.0)}" if proven else "nothing proven"
         return f"Participation known: {bound}."
 
     def _other(self, view: View, point: int) -> str:

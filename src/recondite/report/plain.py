@@ -13,6 +13,7 @@ from recondite.report.words import in_ten, in_ten_at_most, in_ten_span
 
 __all__ = [
     "TERMS",
+    "VACUOUS",
     "Plain",
     "explained",
     "fewer",
