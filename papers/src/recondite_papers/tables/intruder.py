@@ -136,7 +136,7 @@ def naive(row: Row, attacks: Rows) -> Row | None:
 
 def _gains(known: Row, row: Row) -> bool:
     """Whether the paper's own attack does better than the intruder's blind guess, by a measure."""
-    return _likeness(known) > row["blind_ssim"] or float(known["mse"]) < row["blind_mse"]
+    return bool(_likeness(known) > row["blind_ssim"] or known["mse"] < row["blind_mse"])
 
 
 def _likeness(row: Row) -> float:
@@ -216,7 +216,7 @@ def sentence(rows: Rows, attacks: Rows, study: str) -> str:
         text += f" ({_span(unsafe)})"
     sizes = sorted({row["victims"] for part in found.values() for row in part})
     text += f"; {sizes[0]}{f' to {sizes[-1]}' if len(sizes) > 1 else ''} victims a setting"
-    marks = {row.get("run") for part in found.values() for row in part} - {None, ""}
+    marks = {str(row["run"]) for part in found.values() for row in part if row.get("run")}
     return text + "".join(f", {mark}" for mark in sorted(marks))
 
 
