@@ -20,7 +20,7 @@ def table(wheel: Path, name: str, folder: Path) -> Path:
     """Writes one table as CSV with a column for each attribute, and returns where.
 
     Args:
-      wheel: The package's wheel.
+      wheel: The package's wheel, or the folder that make examples unpacks it to.
       name: One of ``TARGETS``.
       folder: Where to write it.
     """
@@ -45,13 +45,22 @@ def _cell(heads: list[str], row: list[str], places: list[int]) -> str:
 
 
 def _read(wheel: Path, name: str) -> tuple[list[str], list[list[str]]]:
-    with zipfile.ZipFile(wheel) as held:
-        plain, packed = f"{_FOLDER}/{name}.csv", f"{_FOLDER}/{name}.csv.zip"
-        if packed in held.namelist():
-            with zipfile.ZipFile(io.BytesIO(held.read(packed))) as inner:
-                files = [one for one in inner.namelist() if one.endswith(f"{name}.csv")]
-                text = inner.read(next(one for one in files if not one.startswith("__")))
-        else:
-            text = held.read(plain)
+    text = _held(wheel, f"{_FOLDER}/{name}.csv")
+    if text is None:
+        packed = _held(wheel, f"{_FOLDER}/{name}.csv.zip")
+        if packed is None:
+            raise ValueError(f"{wheel} has no table {name}")
+        with zipfile.ZipFile(io.BytesIO(packed)) as inner:
+            files = [one for one in inner.namelist() if one.endswith(f"{name}.csv")]
+            text = inner.read(next(one for one in files if not one.startswith("__")))
     heads, *rows = csv.reader(io.StringIO(text.decode("utf-8")))
     return heads, rows
+
+
+def _held(wheel: Path, name: str) -> bytes | None:
+    """A file of the wheel, or of the folder; None where it has none of that name."""
+    if wheel.is_dir():
+        path = wheel / name
+        return path.read_bytes() if path.is_file() else None
+    with zipfile.ZipFile(wheel) as held:
+        return held.read(name) if name in held.namelist() else None

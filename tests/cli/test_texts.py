@@ -116,3 +116,11 @@ def test_a_warning_of_ours_is_one_line(capsys, monkeypatch):
     code, _, err = said(capsys, "data", "show", "digits")
     assert code == 2
     assert err == "recondite: layer x is slow\nrecondite: enough\n"
+
+
+def test_every_metric_names_its_own_guess_only():
+    from recondite.cli.attack_output import _guess_of
+
+    both = "tokens: most frequent tokens, rougeL: best public record"
+    assert _guess_of(both, "rougeL") == "best public record"
+    assert _guess_of("best public record", "rougeL") == "best public record"

@@ -49,6 +49,25 @@ def test_columns_are_inferred_and_shown(table):
     assert repr(table) == "TableSet(people: 6 rows, 4 columns, 8 features, 2 classes, as written)"
 
 
+def test_one_row_a_person_makes_the_unit_a_person(write):
+    people = ROWS.replace("age,", "who,age,", 1)
+    names = iter("abacab")
+    lines = people.splitlines()
+    text = "\n".join([lines[0], *(f"{next(names)},{line}" for line in lines[1:])]) + "\n"
+    table = load_records(f"{write(text)}#income?group=who&drop=work", "all")
+    assert (len(table), table.left_out, table.unit) == (3, 3, "person")
+    assert [column.name for column in table.columns] == ["age", "sex", "hours"]
+    assert table.rows[:, 0].tolist() == [39.0, 50.0, 53.0]  # everybody's first
+    assert "3 further rows left out" in table.caveats[-1]
+    assert table.summary()["unit"] == "person"
+    with pytest.raises(ValueError, match="no column 'nobody'"):
+        load_records(f"{write(text)}#income?group=nobody", "all")
+    with pytest.raises(ValueError, match=r"row 3, column 'who' names no person"):
+        load_records(f"{write(text.replace('b,50', ',50'))}#income?group=who&drop=work", "all")
+    with pytest.raises(ValueError, match="can have one role only"):
+        load_records(f"{write(text)}#income?group=income", "all")
+
+
 def test_what_was_inferred_can_be_overridden(write):
     table = read_table(write(), "income", categorical=["age"], drop=["work"], tolerance=0)
     assert [column.name for column in table.columns] == ["age", "sex", "hours"]

@@ -128,9 +128,15 @@ def _beside(found: Row, key: str, said: str) -> list[list[str]]:
     if gain["low"] is not None:
         spread = f"{gain['level']:.0%} interval {gain['low']:.3f} to {gain['high']:.3f}"
     return [
-        [f"{said}, blind guess", figure(blind[f"{key}_mean"]), blind["guess"]],
+        [f"{said}, blind guess", figure(blind[f"{key}_mean"]), _guess_of(str(blind["guess"]), key)],
         [f"gain in {said} over it", f"{gain['value']:.3f}", spread],
     ]
+
+
+def _guess_of(guess: str, key: str) -> str:
+    """What was guessed for one metric, where each has its own: "mse: the mean, ssim: a record"."""
+    parts = dict(part.split(": ", 1) for part in guess.split(", ") if ": " in part)
+    return parts.get(key, guess)
 
 
 def print_rows(result: Attacked, *, reveal: bool) -> None:

@@ -11,7 +11,7 @@ import csv
 import math
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ __all__ = ["load_table", "read_table"]
 _MOST = 1_000  # categories of a column, or classes, that nobody asked for
 _CLASSES = 20  # written as whole numbers, that are classes in a table of any length
 _PLACES = 6  # decimals that are kept
-_KNOWN = ("categorical", "numeric", "drop", "delimiter", "tolerance")  # options of a table
+_KNOWN = ("categorical", "numeric", "drop", "delimiter", "tolerance", "group")  # options of a table
 
 
 @dataclass(frozen=True)
@@ -101,7 +101,7 @@ def _typed(named: str | None) -> tuple[str | None, Mapping[str, Any]]:
             except ValueError:
                 raise ValueError(f"tolerance must be a number, got {value!r}") from None
         else:
-            found[key] = value if key == "delimiter" else tuple(value.split(","))
+            found[key] = value if key in ("delimiter", "group") else tuple(value.split(","))
     return name or None, found
 
 
@@ -124,6 +124,7 @@ def read_table(
     drop: Sequence[str] = (),
     delimiter: str = ",",
     tolerance: float = TOLERANCE,
+    group: str | None = None,
 ) -> TableSet:
     """Reads a table. A column of which every cell is a finite number is one of numbers.
 
@@ -137,6 +138,8 @@ def read_table(
       delimiter: Of CSV.
       tolerance: How far off a number may be and count as right, in standard deviations of its
         column over the file.
+      group: The column that names the person of a row: everybody's first row is kept, and the
+        column is left out, so that an account of records is one of people.
     """
     text = _read(Path(path), delimiter)
     if target is None:
@@ -144,12 +147,18 @@ def read_table(
             f"{path}: which column holds the class? Write {path}#COLUMN or pass target: "
             f"{_listed(text.names)}"
         )
-    for name in (target, *categorical, *numeric, *drop):
+    people = () if group is None else (group,)
+    for name in (target, *categorical, *numeric, *drop, *people):
         if name not in text.names:
             raise ValueError(f"{path} has no column {name!r}: it has {_listed(text.names)}")
-    both = [*set(categorical) & set(numeric), *({target} & {*drop})]
+    both = [*set(categorical) & set(numeric), *({target} & {*drop, *people})]
+    both += {*people} & {*categorical, *numeric}
     if both:
         raise ValueError(f"{path}: column {both[0]!r} can have one role only")
+    whole = len(text.lines)
+    if group is not None:
+        text = _one_each(text, group)
+        drop = (*drop, group)
     kind = "categorical" if target in categorical else "numeric" if target in numeric else None
     labels, classes = _target(text, text.names.index(target), kind)
     columns, blocks = [], []
@@ -164,7 +173,33 @@ def read_table(
         raise ValueError(f"{path} has no column but the target {target!r}")
     rows = torch.from_numpy(np.concatenate(blocks, axis=1).astype(np.float32))
     name = Path(path).stem
-    return TableSet(rows, torch.from_numpy(labels), classes, tuple(columns), name, str(path))
+    return TableSet(
+        rows,
+        torch.from_numpy(labels),
+        classes,
+        tuple(columns),
+        name,
+        str(path),
+        unit="row" if group is None else "person",
+        left_out=whole - len(text.lines),
+    )
+
+
+def _one_each(text: _Text, group: str) -> _Text:
+    """The first row of each person.
+
+    Guarantee: where everybody has one record, adding or removing a record is adding or removing a
+    person. No sum over a person's rows is needed.
+    """
+    place = text.names.index(group)
+    first: dict[str, int] = {}
+    for row, person in enumerate(text.cells[place]):
+        if not person:
+            raise text.refuse(place, "names no person", row)
+        first.setdefault(person, row)
+    kept = list(first.values())
+    cells = tuple(tuple(column[row] for row in kept) for column in text.cells)
+    return replace(text, cells=cells, lines=tuple(text.lines[row] for row in kept))
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -65,6 +65,8 @@ class TableSet(Records):
       mean: What was subtracted from each feature, and last from amounts, or None.
       std: What it was divided by, or None.
       public: Whether the rows are known to be public.
+      unit: What one record is of: "row", or "person" where everybody has one.
+      left_out: Rows of people who have one in the table already.
     """
 
     kind: ClassVar = "rows of a table"
@@ -85,6 +87,8 @@ class TableSet(Records):
     mean: tuple[float, ...] | None = None
     std: tuple[float, ...] | None = None
     public: bool = False
+    unit: str = "row"
+    left_out: int = 0
 
     def __post_init__(self) -> None:
         width = sum(column.width for column in self.columns)
@@ -153,6 +157,10 @@ class TableSet(Records):
                 "numbers are as they are written: standardise scales them by this data's own "
                 "statistics"
             )
+        if self.unit == "person":
+            notes.append(
+                f"one row a person: ε is of a person ({self.left_out:,} further rows left out)"
+            )
         return tuple(notes)
 
     def parts(self) -> tuple[str, ...]:
@@ -166,6 +174,7 @@ class TableSet(Records):
             "columns": [column.name for column in self.columns],
             "kinds": ["numbers" if c.categories is None else "categories" for c in self.columns],
             "target": "classes" if self.classes else "amounts",
+            "unit": self.unit,
         }
 
     def replaced(self, features: Tensor, labels: Tensor) -> TableSet:
