@@ -20,7 +20,7 @@ _SCORED = (
 )
 _HOW = (
     "Fashion-MNIST (60,000 records, batches of 2,000, 300 steps) and CIFAR-10 (50,000, 2,000, 300), SGD with momentum 0.9. *Linear head*: scattering features (two scales, eight angles, orders 0 to 2; no record was used to make them), "
-    "normalised in groups record by record, as Tramèr and Boneh (2021) do. *Convolutional net*: tanh; that of Papernot et al. (2021) with 26,010 parameters on Fashion-MNIST, one of 68,106 on CIFAR-10.",
+    "normalised in groups record by record, as Tramèr and Boneh (2021) do. *Convolutional net*: tanh, in the style of Papernot et al. (2021), with 26,010 parameters on Fashion-MNIST and 68,106 on CIFAR-10.",
     "100 training records are played for in each run; candidates are 2,000 held-out records (1,000 for the net on Fashion-MNIST, 500 for that on CIFAR-10). Accuracy is on the 8,000 test records that are neither candidates nor used to choose rates.",
     "Learning rates were chosen for every defence and strength by one training each with a seed that is not used again, on 2,000 held-out records. **The price of that choice is in no ε here.** For the net on CIFAR-10 every second strength takes the rate of its noisier neighbour, which costs it accuracy.",
     "σ is in units of what one record can move the sum, with layers clipped apart too. C = 1; a head's features have a norm of about 10. Partitions: the rows of a head's classes, the layers of a net; with one layer, per-layer clipping is flat clipping, and is left out.",
@@ -48,7 +48,7 @@ def page() -> None:
         "## What the rows answer",
         claims(findings(curves)),
         "## Accuracy at equal risk",
-        "Accuracy in per cent, interpolated between strengths in each seed and never beyond them (–); ± is Student's 95% interval over seeds, and is missing with one seed. Of twenty comparisons that are called sure one is so by chance. *Bound*: proven for being picked out of ten.",
+        "Accuracy in per cent, interpolated between strengths in each seed and never beyond them (–); ± is Student's 95% interval over seeds, and is missing with one seed. *Surely*: the interval of the paired difference leaves out 0, as it does by chance in one of twenty comparisons without a difference. *Bound*: proven for being picked out of ten.",
         *[_table(curves, place) for place in dict.fromkeys((c.data, c.model) for c in curves)],
         *[_figure(curves, measure) for measure in AXES],
         "## Who attacks, and how it was run",
@@ -107,7 +107,7 @@ def _seeds(curves: list[Curve]) -> list[str]:
         if len(curve.seeds) < 3:
             few.setdefault((short(curve), len(curve.seeds)), []).append(curve.name)
     return [
-        f"{place}: {count} {'seed' if count == 1 else 'seeds'} in place of three for {', '.join(names)}."
+        f"{place}: {count} {'seed' if count == 1 else 'seeds'} in place of three for {'; '.join(names)}."
         for (place, count), names in few.items()
     ]
 
@@ -118,7 +118,7 @@ def _edges(curves: list[Curve]) -> str:
     for curve, point in every:
         if point.edge:
             found[curve.name] = found.get(curve.name, 0) + 1
-    said = ", ".join(f"{name} {count}" for name, count in found.items())
+    said = "; ".join(f"{name} {count}" for name, count in found.items())
     return (
         f"{sum(found.values())} of {len(every)} settings have their best learning rate at the edge of those tried, so that "
         f"more accuracy may be there: {said}."

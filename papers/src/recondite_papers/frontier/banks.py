@@ -328,7 +328,7 @@ class Net(Bank):
 
 
 def network(shape: tuple[int, int, int], seed: int) -> nn.Sequential:
-    """Tanh networks: that of Papernot et al. (2021) for 28×28 images, a smaller one for 32×32."""
+    """Tanh networks in the style of Papernot et al. (2021), for 28×28 and for 32×32 images."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
         if shape[1] == 28:

@@ -96,12 +96,16 @@ def _plan(run: Row) -> FrontierPlan:
 def _of_copies(run: Row, uses: np.ndarray, delta: float) -> Row:
     """Noisy copies of a record in [0, 1]: replace-one, labels aside; ε for the most used victim."""
     side = math.sqrt(_FEATURES[run["data"]] / run["noise_variance"])
-    success = {
-        str(n): float(np.mean([GaussianPair(side * math.sqrt(k)).success(1.0 / n) for k in uses]))
-        for n in _NUMBERS
-    }
-    most = side * math.sqrt(float(uses.max()))
+    success = {str(n): float(np.mean([_picked(side, int(k), n) for k in uses])) for n in _NUMBERS}
+    most = side * math.sqrt(max(1.0, float(uses.max())))
     return {
         "epsilon": local_epsilon(most, delta), "secret": success, "known": success,
         "promise": "replace-one, features of the record only",
     }  # fmt: skip
+
+
+def _picked(side: float, uses: int, candidates: int) -> float:
+    """A record of which there is no copy is guessed."""
+    if uses == 0:
+        return 1.0 / candidates
+    return GaussianPair(side * math.sqrt(uses)).success(1.0 / candidates)
