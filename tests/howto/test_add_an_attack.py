@@ -9,6 +9,8 @@ import pytest
 
 pytest.importorskip("torch")
 
+import torch
+
 from recondite.attacks import registry
 from recondite.cli.main import run
 from recondite.testing import check_attack
@@ -110,3 +112,37 @@ def test_it_is_in_a_comparison_and_its_report(installed, tmp_path, monkeypatch, 
         assert "answers are among 100 public records" in row["notes"]
     page = (out / "report.html").read_text(encoding="utf-8")
     assert "nearest public" in page
+
+
+def test_an_auditor_of_a_federation_uses_it_by_name(installed, tmp_path):
+    from recondite.federated.auditor import Auditor
+    from recondite.models import build
+    from recondite.records import load
+
+    records = load("digits", "test")
+    model = build("mlp", records.shape, seed=0)
+    secret, public = records.subset(slice(1)), records.subset(slice(0, 60))
+    before = {name: value.numpy().copy() for name, value in model.state_dict().items()}
+    torch.nn.functional.cross_entropy(model(secret.images), secret.labels).backward()
+    after = {
+        name: before[name] - 0.1 * value.grad.numpy() for name, value in model.named_parameters()
+    }
+    auditor = Auditor(
+        model, shape=records.shape, out=tmp_path, learning_rate=0.1, attack="nearest-public",
+        public=public, originals=lambda number, client: (secret.images, secret.labels),
+    )  # fmt: skip
+    auditor.observe(1, "0", before, after)
+    (row,) = auditor.finish(wait=60, report=False)
+    assert row["attack"] == "nearest-public"
+    assert row["reconstruction"]["mse_mean"] < 1e-9  # the victim is among the public records
+
+
+def test_an_auditor_refuses_attacks_that_take_no_gradients(tmp_path):
+    from recondite.federated.auditor import Auditor
+    from recondite.models import build
+
+    with pytest.raises(ValueError, match="membership-threshold takes no gradients"):
+        Auditor(
+            build("mlp", (1, 8, 8), seed=0), shape=(1, 8, 8), out=tmp_path, learning_rate=0.1,
+            attack="membership-threshold",
+        )  # fmt: skip

@@ -19,7 +19,10 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from recondite import _validate
+from recondite.attacks.leak import Leak
+from recondite.attacks.reconstruction import Reconstruction
 from recondite.federated.evidence import Originals, gallery_bytes, row_of
+from recondite.records import ImageSet
 from recondite.studies.shapes import Row
 from recondite.studies.store import Store
 
@@ -68,6 +71,7 @@ class Auditor:
       pending: Updates that may wait.
       scale: Mean and deviation of each channel in the model's pixel scale; None for [0, 1].
       originals: For simulations: from round and client to what the client trained on, or None.
+      public: Records of the same kind that the server has, for attacks that use such.
       about: Parts of every row: defence, label, data, model, training.
       loss_fn: The clients' loss.
       study: Name of the run in the report.
@@ -89,6 +93,7 @@ class Auditor:
         pending: int = 8,
         scale: tuple[Sequence[float], Sequence[float]] | None = None,
         originals: Callable[[int, str], Originals | None] | None = None,
+        public: ImageSet | None = None,
         about: Mapping[str, Any] | None = None,
         loss_fn: Callable[[Tensor, Tensor], Tensor] | None = None,
         study: str = "federated",
@@ -102,7 +107,7 @@ class Auditor:
         self.time_limit = _validate.positive("time_limit", time_limit)
         self.attack = self._built(attack, attack_steps)
         self._scale = scale
-        self._originals = originals
+        self._originals, self._public = originals, public
         self.about = dict(about or {})
         self._loss_fn = loss_fn or nn.functional.cross_entropy
         self.study, self._seed = study, seed
@@ -126,7 +131,7 @@ class Auditor:
         if name is None or name == "":
             name = "inverting-gradients" if self.local_steps == 1 else "multi-step"
         if not isinstance(name, str):
-            return name
+            return self._able(name)
         # Two attempts: how far they differ is all an attacker without the originals can tell.
         wanted = {
             "steps": _validate.at_least("attack_steps", steps, 1),
@@ -137,7 +142,17 @@ class Auditor:
         }
         kind = registry.classes().get(name)
         known = () if kind is None else kind.setting_names()
-        return registry.build(name, **{k: v for k, v in wanted.items() if k in known})
+        return self._able(registry.build(name, **{k: v for k, v in wanted.items() if k in known}))
+
+    @staticmethod
+    def _able(attack: Any) -> Any:
+        """An attack that rebuilds from gradients: an update is all that there is."""
+        if hasattr(attack, "reconstruct") or getattr(attack, "takes_gradients", False):
+            return attack
+        raise ValueError(
+            f"attack {attack.name} takes no gradients, and an auditor has nothing else: choose one "
+            "with takes_gradients"
+        )
 
     @property
     def folder(self) -> Path:
@@ -259,19 +274,38 @@ class Auditor:
         }
         # An attack that knows of local steps rebuilds the records of all of them.
         records = self.batch_size * getattr(self.attack, "local_steps", 1)
-        found = self.attack.reconstruct(
-            self._model,
-            self._loss_fn,
-            leaked,
-            shape=self.shape,
-            batch_size=records,
-            bounds=self._bounds(),
-            seed=self._seed,
-            progress=self._rest,
-            time_limit=self.time_limit,
-        )
+        found = self._rebuilt(leaked, records)
         truth = None if self._originals is None else self._originals(job.round_number, job.client)
         self._write(job, found, truth, time.monotonic() - began)
+
+    def _rebuilt(self, leaked: Mapping[str, Tensor], records: int) -> Reconstruction:
+        if hasattr(self.attack, "reconstruct"):
+            found: Reconstruction = self.attack.reconstruct(
+                self._model,
+                self._loss_fn,
+                leaked,
+                shape=self.shape,
+                batch_size=records,
+                bounds=self._bounds(),
+                seed=self._seed,
+                progress=self._rest,
+                time_limit=self.time_limit,
+            )
+            return found
+        low, high = (torch.as_tensor(value) for value in self._bounds())
+        leak = Leak(
+            self._model,
+            {name: gradient[None, None] for name, gradient in leaked.items()},
+            (self.shape[0], self.shape[1], self.shape[2]),
+            batch_size=records,
+            bounds=(float(low.min()), float(high.max())),
+            public=self._public,
+            seed=self._seed,
+            time_limit=self.time_limit,
+            progress=lambda stage, done: self._rest((stage, done)),
+        )
+        found = self.attack.rebuild(leak)
+        return found.victim(0)
 
     def _write(self, job: _AuditJob, found: Any, truth: Originals | None, seconds: float) -> None:
         pixels = self._pixels(found.images)

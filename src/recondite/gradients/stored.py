@@ -40,7 +40,7 @@ def data_kept(model: nn.Module, runs: tuple[Callable[[], object], ...]) -> str |
     """
     before = [(part, dict(vars(part))) for part in model.modules()]
     kept = [_Contents(value) for _, held in before for value in _own(held).values()]
-    found: list[dict[str, Any]] = []
+    found: list[dict[str, object]] = []
     for run in (*runs, runs[0]):
         try:
             run()
@@ -111,7 +111,7 @@ def _held(value: Any) -> Any:
     return dict(inner) if type(inner) is dict else None
 
 
-def _own(held: dict[str, Any]) -> dict[str, Any]:
+def _own(held: dict[str, object]) -> dict[str, object]:
     return {key: value for key, value in held.items() if key not in _OWN}
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from recondite.attacks.scoring import as_images
 from recondite.federated.auditor import Auditor
 from recondite.federated.central import CentralNoise
 from recondite.federated.checkpoint import Checkpoint
@@ -212,6 +213,7 @@ def _auditor(model: Any, held_out: Any, settings: Settings, study: str) -> Audit
         time_limit=settings.audit_seconds,
         scale=(held_out.mean, held_out.std),
         originals=(lambda number, node: read_truth(truth, number, node)) if truth else None,
+        public=as_images(held_out),  # clients train on another split
         about=_about(settings, model, held_out),
         study=study,
         seed=settings.seed_or_none,
