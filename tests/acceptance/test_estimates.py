@@ -1,0 +1,21 @@
+"""What a dry run promises is within a factor of two of what the study takes."""
+
+import json
+from pathlib import Path
+
+from benchmarks.estimates import SMALL, WITHIN, estimated
+
+STORED = Path(__file__).parents[2] / "results/estimates.json"
+
+
+def test_a_small_study_takes_what_its_dry_run_promised(tmp_path):
+    found = estimated("small", SMALL, tmp_path)
+    print(found)
+    assert found["rows"] == 8
+    assert 1 / WITHIN <= found["ratio"] <= WITHIN
+
+
+def test_the_stored_ratios_come_from_their_seconds():
+    for case in json.loads(STORED.read_text(encoding="utf-8"))["cases"]:
+        assert abs(case["real"] / case["promised"] - case["ratio"]) < 0.01
+        assert case["rows"] > 0
