@@ -15,7 +15,9 @@ def test_a_small_study_takes_what_its_dry_run_promised(tmp_path):
     assert 1 / WITHIN <= found["ratio"] <= WITHIN
 
 
-def test_the_stored_ratios_come_from_their_seconds():
-    for case in json.loads(STORED.read_text(encoding="utf-8"))["cases"]:
+def test_the_stored_ratios_come_from_their_seconds_and_hold():
+    stored = json.loads(STORED.read_text(encoding="utf-8"))
+    assert all(1 / WITHIN <= case["ratio"] <= WITHIN for case in stored["cases"])
+    for case in (*stored["cases"], *(one for run in stored["earlier"] for one in run["cases"])):
         assert abs(case["real"] / case["promised"] - case["ratio"]) < 0.01
         assert case["rows"] > 0
