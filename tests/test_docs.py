@@ -167,9 +167,22 @@ def test_sentences_are_short(page):
 WORDS = r"first weights|blind guess has|area under the curve|which less noise does not do by itself"
 
 
+# Of prose alone: code keeps the names that it has, and files theirs.
+PROSE = (
+    r"\bpictures?\b|(?<!standard )\bdeviations?\b|\bstrength C\b|\bbound C\b|\btape of messages\b"
+)
+
+
+def prose(page):
+    """A page without its code, links and file names, its lines joined."""
+    plain = re.sub(r"```.*?```|`[^`]*`|<[^>]+>|\]\([^)]*\)", " ", text(page), flags=re.DOTALL)
+    return " ".join(plain.split())
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_the_words_of_the_field(page):
     assert not re.search(WORDS, text(page), re.IGNORECASE)
+    assert re.findall(rf".{{40}}(?:{PROSE})", prose(page), re.IGNORECASE) == []
 
 
 def test_every_finding_of_the_review_names_tests_that_there_are():

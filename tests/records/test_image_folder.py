@@ -93,7 +93,7 @@ def test_sizes_must_agree_or_be_given(animals, picture):
 )
 def test_what_is_no_picture_is_refused_in_one_line(animals, name, content):
     (animals / "cat" / name).write_bytes(content)
-    with pytest.raises(ValueError, match=f"{name} cannot be read as a picture") as caught:
+    with pytest.raises(ValueError, match=f"{name} cannot be read as an image") as caught:
         load(animals)
     assert "\n" not in str(caught.value)
 
@@ -105,7 +105,7 @@ def test_a_truncated_picture_is_refused(animals):
     noise = np.random.default_rng(0).integers(0, 256, (8, 8), dtype=np.uint8)
     Image.fromarray(noise).save(path)
     path.write_bytes(path.read_bytes()[:60])
-    with pytest.raises(ValueError, match=r"cut.png cannot be read as a picture"):
+    with pytest.raises(ValueError, match=r"cut.png cannot be read as an image"):
         load(animals, "all")
 
 

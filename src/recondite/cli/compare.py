@@ -32,7 +32,7 @@ _WORKERS = Annotated[
 _DATA_DIR = Annotated[Path | None, typer.Option("--data-dir", help="Where data sets are.")]
 _PRIVATE = Annotated[
     bool,
-    typer.Option("--show-private", help="Let the report show pictures of data not known public."),
+    typer.Option("--show-private", help="Let the report show images of data not known public."),
 ]
 
 

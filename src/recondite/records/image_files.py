@@ -58,7 +58,7 @@ def _opened(path: Path) -> Iterator[Any]:
                 raise ValueError("it has pixels of more than 8 bits, convert it to 8 bits")
             yield picture
     except (OSError, ValueError, SyntaxError, image.DecompressionBombError) as error:
-        raise ValueError(f"{path} cannot be read as a picture: {error}") from error
+        raise ValueError(f"{path} cannot be read as an image: {error}") from error
 
 
 def read_header(path: Path) -> Header:
@@ -94,7 +94,7 @@ def read_pictures(
     if size is not None:
         at_least("size", size, 1)
     if not paths:
-        raise ValueError("no pictures to read")
+        raise ValueError("no images to read")
     mode = "L" if grey else "RGB"
     first = _read(paths[0], mode, size)
     out = np.empty((len(paths), *first.shape), dtype=np.uint8)

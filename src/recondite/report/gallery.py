@@ -266,7 +266,7 @@ def _contents(array: Any, media: str) -> list[bytes]:
             raise ValueError("gallery: contents must be text of shape (n,)")
         return [str(text).encode() for text in array]
     if array.dtype != np.uint8 or array.ndim != 4 or array.shape[-1] not in (1, 3):
-        raise ValueError("gallery: pictures must be uint8 of shape (n, height, width, 1 or 3)")
+        raise ValueError("gallery: images must be uint8 of shape (n, height, width, 1 or 3)")
     return [_png(image) for image in array]
 
 
