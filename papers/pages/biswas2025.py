@@ -336,14 +336,11 @@ def _decided(lines: list[Any]) -> str:
     said = []
     for claim, words in (
         (compare.CLAIMS["matched"], "At equal accuracy"),
-        (prediction.CLAIM, "Does Bayes' capacity predict better than ε"),
+        (prediction.CLAIM, "As predictors of what leaks"),
     ):
         one = next((v for v in lines if v.claim == claim), None)
         if one is not None and one.stands != "undecided":
-            mark = ":" if words.startswith("At") else "?"
-            said.append(
-                f"{words}{mark} {one.believe[0].lower() if mark == ':' else one.believe[0]}{one.believe[1:]} "
-            )
+            said.append(f"{words} (small run, see below): {one.believe} ")
     return "".join(said)
 
 

@@ -12,6 +12,7 @@ from recondite_papers.printed import compare as printed
 from recondite_papers.tables import accounting, prediction
 from recondite_papers.tables.cells import Row, Verdict, mean
 from recondite_papers.tables.compare import TITLE, attacked, trained
+from recondite_papers.tables.intruder import marked
 from recondite_papers.tables.intruder import verdict as under_intruder
 
 __all__ = [
@@ -219,7 +220,7 @@ def _equal_epsilon(
         )
     text += (
         f". The intruder's gain at equal ε (pooled) is {min(shares):+.2f} to {max(shares):+.2f} of "
-        f"the way to a copy from Gaussian's in {len(shares)} pairs"
+        f"the way to a copy from Gaussian's in {len(shares)} pairs{marked(intruder)}"
     )
     return Verdict(
         claim,
@@ -312,12 +313,12 @@ def matched(
         f"accuracy more against Gaussian noise at {more} of {len(pairs)} accuracies, more against "
         f"VMF at {fewer}, and the same within {_GAIN:g} at the rest; most apart for {name}: "
         f"{noisy:.2f} of the way from the blind guess to a copy against Gaussian, {turned:.2f} "
-        "against VMF"
+        f"against VMF{marked(intruder)}"
     )
     stands = "stands" if not fewer and more > len(pairs) / 2 else (
         "falls" if more <= fewer else "in part")  # fmt: skip
     believe = {
-        "stands": "Yes, against who knows the other records of the batch.",
+        "stands": "VMF leaks less to who knows the other records of its batch.",
         "in part": "At some accuracies only; at others both leak alike.",
         "falls": "No: at equal accuracy VMF protects no better.",
     }[stands]

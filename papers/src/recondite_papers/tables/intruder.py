@@ -8,7 +8,7 @@ from typing import Any
 from recondite_papers.tables.cells import Cell, Row, Verdict, having
 
 __all__ = [
-    "SAFE", "SURE", "beaten", "beside", "holds", "naive", "noun", "open_settings", "sentence",
+    "SAFE", "SURE", "beaten", "beside", "holds", "marked", "naive", "noun", "open_settings", "sentence",
     "settings", "table", "verdict",
 ]  # fmt: skip
 
@@ -218,6 +218,14 @@ def sentence(rows: Rows, attacks: Rows, study: str) -> str:
     text += f"; {sizes[0]}{f' to {sizes[-1]}' if len(sizes) > 1 else ''} victims a setting"
     marks = {str(row["run"]) for part in found.values() for row in part if row.get("run")}
     return text + "".join(f", {mark}" for mark in sorted(marks))
+
+
+def marked(rows: Rows) -> str:
+    """Which data sets the rows are of, and how small the run was: for the end of a sentence."""
+    found = having(rows, study="compare")
+    names = ", ".join(dict.fromkeys(str(row["data"]) for row in found))
+    marks = sorted({str(row["run"]) for row in found if row.get("run")})
+    return f" (intruder: {'; '.join([names, *marks])})" if found else ""
 
 
 CLAIM = "What the paper's attacks leave safe is safe (our question, not the paper's)."

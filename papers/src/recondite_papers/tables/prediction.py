@@ -23,7 +23,7 @@ from recondite.numerics.ball import log_gaussian_ball_capacity
 from recondite_papers.tables.accounting import DELTA, DIM, RATE, STEPS
 from recondite_papers.tables.cells import Row, Verdict, find, having
 from recondite_papers.tables.compare import TITLE
-from recondite_papers.tables.intruder import beaten
+from recondite_papers.tables.intruder import beaten, marked
 
 __all__ = [
     "CLAIM", "NOTIONS", "AttackedDefence", "beats", "floor", "gained", "ranks", "settings",
@@ -237,7 +237,7 @@ def verdict(attacks: Rows, signal: Rows, blind: Rows = (), intruder: Rows = ()) 
             f"release {said('epsilon_once', known)}, capacity as printed "
             f"{said('capacity_1', known)}, of what leaks {said('capacity_L', known)}, at the true "
             f"length {said('capacity_length', known)}, mutual information there "
-            f"{said('information_length', known)}"
+            f"{said('information_length', known)}{marked(intruder)}"
         )
     text += ". Within one mechanism all notions give the same ranks"
     stands = "undecided"
@@ -245,7 +245,7 @@ def verdict(attacks: Rows, signal: Rows, blind: Rows = (), intruder: Rows = ()) 
     if decided:
         stands = "stands" if all(better) else "in part" if any(better) else "falls"
         believe = (
-            "Yes, against attackers who know the defence too."
+            "Capacity ranks better, against attackers who know the defence too."
             if all(better)
             else "For some data: against attackers who know the defence it varies."
             if any(better)
