@@ -8,8 +8,8 @@ from typing import Any
 from recondite_papers.tables.cells import Cell, Row, Verdict, having
 
 __all__ = [
-    "SAFE", "SURE", "beaten", "beside", "holds", "marked", "naive", "noun", "open_settings", "sentence",
-    "settings", "table", "verdict",
+    "SAFE", "SURE", "beaten", "beside", "holds", "marked", "naive", "noun",
+    "open_settings", "sentence", "settings", "table", "verdict",
 ]  # fmt: skip
 
 Rows = Sequence[Row]
