@@ -2,6 +2,7 @@
 
 import csv
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -75,3 +76,18 @@ def test_objects_of_datasets_are_one_line_away(tmp_path, tokenizer):
     table = datasets.Dataset.from_dict({"age": [30, 41, 52, 30], "sick": ["y", "n", "y", "n"]})
     table.to_csv(tmp_path / "people.csv", index=False)
     assert len(load_records(f"{tmp_path / 'people.csv'}#sick", "all")) == 4
+
+
+def test_the_converter_says_what_it_lacks(tmp_path, monkeypatch):
+    from importlib.util import module_from_spec, spec_from_file_location
+
+    spec = spec_from_file_location("smollm2", DATA.parent / "smollm2.py")
+    converter = module_from_spec(spec)
+    spec.loader.exec_module(converter)
+    monkeypatch.setattr(converter, "GIVEN", tmp_path)
+    with pytest.raises(SystemExit, match="make examples fetches SmolLM2"):
+        converter.main(tmp_path / "out")
+    (tmp_path / "some.gguf").write_bytes(b"GGUF")
+    monkeypatch.setitem(sys.modules, "gguf", None)
+    with pytest.raises(SystemExit, match="gguf is needed"):
+        converter.main(tmp_path / "out")
