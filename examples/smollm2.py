@@ -8,7 +8,7 @@ were. No code of any package of weights is run. Then
 
     recondite attack span-check --data notes.csv --model hf:runs/smollm2
 
-attacks it; with ``--adapter lora:8 --truncate 7`` from the adapters' gradients alone: they have room
+attacks it; with ``--adapter lora:8 --truncate 7`` from the adapters' gradients, which have room
 for fewer tokens than their rank.
 """
 
