@@ -6,12 +6,13 @@ PIP := $(BIN)/python -m pip --disable-pip-version-check -q
 # One thread a process: two threads beside a busy neighbour are slower than one.
 export OMP_NUM_THREADS ?= 1
 .DEFAULT_GOAL := help
-.PHONY: help demo tour test lint types tests coverage wheel acceptance release release-check bench docs examples clean
+.PHONY: help demo tour test lint types tests tests-base coverage wheel acceptance release release-check bench docs examples clean
 
 help:
 	@echo "make demo        defences compared on real digits, with a report (2 minutes)"
 	@echo "make tour        the accounting commands on the papers' settings"
 	@echo "make test        lint, types, doctests, tests, both wheels built and tried out"
+	@echo "make tests-base  the tests that need no torch, on PYTHON=python3.12 or another, in an environment of its own"
 	@echo "make coverage    the tests again, with the lines they reach"
 	@echo "make acceptance  the commands as a user runs them, and slow checks"
 	@echo "make release-check  every extra installed on its own, newest and oldest versions (an hour)"
@@ -43,6 +44,10 @@ types: $(VENV)/.ready
 
 tests: $(VENV)/.ready
 	$(BIN)/python -m pytest -n 2
+
+# On any interpreter that can be had, in an environment of its own: make tests-base PYTHON=python3.12
+tests-base: $(VENV)/.ready
+	$(BIN)/python tests/acceptance/try_base.py --python $(PYTHON)
 
 # Half as long again as the tests alone.
 coverage: $(VENV)/.ready
