@@ -79,13 +79,20 @@ made = get_peft_model(made, LoraConfig(r=2, target_modules=["c_attn"], fan_in_fa
 assert made(torch.zeros(1, 4, dtype=torch.long)).logits.shape == (1, 4, 11)
 """
 EXPLORE = """
-import uvicorn
-from starlette.applications import Starlette
-from starlette.responses import PlainTextResponse
-from starlette.routing import Route
-app = Starlette(routes=[Route("/", lambda request: PlainTextResponse("here"))])
-assert uvicorn.Config(app, log_level="error").app is app
+import subprocess, sys, urllib.request
+from pathlib import Path
+command = [Path(sys.executable).with_name("recondite"), "explore", "--no-browser", "--out", "runs"]
+server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+try:
+    address = next(word for word in server.stdout.readline().split() if "token=" in word)
+    opener = urllib.request.build_opener(urllib.request.HTTPCookieProcessor())
+    page = opener.open(address, timeout=60)
+    assert page.status == 200 and b"Recondite" in page.read()
+finally:
+    server.terminate()
+    server.wait(30)
 """
+ALONE = "import {0}, recondite; assert recondite.Gaussian(1.0).strength == 1.0"
 NVFLARE = "import nvflare, recondite.federated.nvflare"
 
 
@@ -116,6 +123,9 @@ TRIALS = {
         )
     ),
     "compare": Trial((_COMPARE, ("report", "run"))),
+    "parquet": Trial((), ALONE.format("pandas, pyarrow")),
+    "mlflow": Trial((), ALONE.format("mlflow")),
+    "ray": Trial((), ALONE.format("ray")),
     "compare,parquet": Trial(((*_COMPARE, "--parquet"),)),
     "compare,mlflow": Trial(((*_COMPARE, "--mlflow"),)),
     "compare,ray": Trial(((*_COMPARE, "--engine", "ray", "--workers", "1"),)),
