@@ -35,10 +35,16 @@ def main(out: Path) -> None:
     folder = str(files[0].parent)
     tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **given)
     model = transformers.AutoModelForCausalLM.from_pretrained(folder, **given)
-    model.float().save_pretrained(out)
+    if hasattr(model.config, "quantization_config"):
+        del model.config.quantization_config
+    # Transformers keeps the mark of a rounded model, which it would not train: a plain one has
+    # the same numbers.
+    plain = transformers.AutoModelForCausalLM.from_config(model.config, dtype="float32")
+    plain.load_state_dict(model.state_dict())
+    plain.save_pretrained(out)
     tokenizer.save_pretrained(out)
     print(
-        f"{out}: {sum(p.numel() for p in model.parameters()):,} numbers, {len(tokenizer):,} tokens"
+        f"{out}: {sum(p.numel() for p in plain.parameters()):,} numbers, {len(tokenizer):,} tokens"
     )
 
 
