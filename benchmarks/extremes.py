@@ -1,4 +1,4 @@
-"""Processor seconds of whole accounts and calibrations where they are slowest: at most ten.
+"""Processor seconds of whole accounts and calibrations where they are slowest; ten are allowed.
 
     python -m benchmarks.extremes
 
