@@ -30,12 +30,12 @@ from torch.utils.data import DataLoader, TensorDataset
 from recondite.accounting import Poisson, RandomAllocation
 from recondite.attacks.identification import IdentificationGame, identified
 from recondite.attacks.identification.bounds import of_run, told_when
+from recondite.mechanisms import Gaussian, Mechanism, VonMisesFisher
 from recondite.metrics.identification import (
     Identified,
     chances_one_a_label,
     summarised,
 )
-from recondite.mechanisms import Gaussian, Mechanism, VonMisesFisher
 from recondite.models import resolve
 from recondite.notions.pairs import ComposedPair
 from recondite.records import load

@@ -12,7 +12,6 @@ from torch import nn
 
 from recondite.accounting import FixedSize, Poisson, RandomAllocation, Shuffled
 from recondite.attacks.identification import IdentificationGame, Turn, identified
-from recondite.metrics.identification import chances, chances_one_a_label, summarised
 from recondite.gradients.clipping import bound_rule
 from recondite.gradients.collector import Collector
 from recondite.gradients.handover import setting_of, units_of
@@ -25,6 +24,7 @@ from recondite.mechanisms import (
     VonMisesFisher,
 )
 from recondite.mechanisms.releasing import draw
+from recondite.metrics.identification import chances, chances_one_a_label, summarised
 
 
 def network(seed=0):

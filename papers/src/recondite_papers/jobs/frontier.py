@@ -72,13 +72,14 @@ def _sizes(name: str, model: str, quick: bool) -> Sizes:
 
 def offered(group: str, world: World, quick: bool) -> list[tuple[FrontierDefence, float]]:
     """Defences and strengths of a group, in the order in which runs stand."""
-    wanted = {
+    groups: dict[str, Callable[[FrontierDefence], bool]] = {
         "main": lambda d: d.sampling == "poisson" and d.views == 1 and d.momentum,
         "allocation": lambda d: d.sampling == "allocation",
         "views": lambda d: d.views > 1,
         "filter": lambda d: not d.momentum,
-    }[group]
-    out = []
+    }
+    wanted = groups[group]
+    out: list[tuple[FrontierDefence, float]] = []
     for defence in sorted(DEFENCES, key=lambda d: _ORDER.index(d.noise)):
         if not wanted(defence) or (defence.rule == "per-layer" and len(world.layers) == 1):
             continue
@@ -186,7 +187,8 @@ def _tried(
     """At which strength the rate of each pair is chosen: its own, or its stronger neighbour's."""
     if quick or world.model == "head" or world.data.name == "fashion-mnist":
         return list(pairs)
-    out, place = [], 0
+    out: list[tuple[FrontierDefence, float]] = []
+    place = 0
     for number, (defence, value) in enumerate(pairs):
         first = number == 0 or pairs[number - 1][0] != defence
         place = 0 if first else place + 1

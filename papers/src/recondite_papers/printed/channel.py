@@ -21,8 +21,8 @@ ASSUMPTIONS = (
     "Adam with learning rate 0.001 (VGG16: 0.0001): no optimizer is named",
     "fresh noise at every step (per_step): the paper's n·κ needs it",
     "the attacked network of Figure 14 is untrained",
-    "CelebA and SVHN were not run: their files are not here (`recondite data list` has the loaders); "
-    "Figure 5's faces are LFW's",
+    "CelebA and SVHN were not run: their files are not here (`recondite data list` has the "
+    "loaders); Figure 5's faces are LFW's",
     "DRA of Figures 10, 13, 15 and 16 is model inversion of trained networks; the white-box "
     "membership attack knows half of the records; the victim sees half of the training set",
 )
