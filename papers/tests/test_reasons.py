@@ -22,11 +22,8 @@ from recondite_papers.stacked.sampling import Sampler
 from recondite_papers.tables import accounting, reasons
 from recondite_papers.tables.channel_verdicts import verdicts as channel_verdicts
 from recondite_papers.tables.compare import attainable, table_5
-from recondite_papers.tables.compare_verdicts import (
-    _matched,
-    equal_signal,
-    trade_off,
-)
+from recondite_papers.tables.compare_verdicts import equal_signal, trade_off
+from recondite_papers.tables.compare_verdicts import matched as verdict_at_equal_accuracy
 from recondite_papers.tables.dirdp import dirdp_accuracy, dirdp_images
 
 SHAPE = (1, 16, 16)
@@ -124,8 +121,11 @@ def test_equal_signal_meets_where_errors_follow_it():
     assert all(turned < noisy - 0.5 for _, noisy, turned in equal_signal(points, 2 * length))
 
 
-def matched(gap, seen=0.2):
-    """The verdict where VMF's error is the Gaussian one and a gap that depends on accuracy."""
+def matched(gap, guess=(9.0, 0.3)):
+    """The verdict where VMF's error is the Gaussian one and a gap that depends on accuracy.
+
+    ``guess`` is the mean image's MSE and SSIM; the attack's are 4 and 0.2.
+    """
     accuracy, attacks = [], []
     for data, (kind, values) in product(
         ("mnist", "fashion-mnist"), (("gaussian", (0.2, 0.6, 1.2)), ("vmf", (100.0, 500.0, 900.0)))
@@ -136,24 +136,28 @@ def matched(gap, seen=0.2):
             accuracy.append({"block": f"main/{data}", "accuracy": [level / 100], **key})
             error = 4.0 + (gap(level) if kind == "vmf" else 0.0)
             errors = dict.fromkeys(("mse_scaled_placed", "mse_scaled"), error)
-            attacks.append({"block": f"iga-128/{data}", "ssim_placed": seen, **errors, **key})
+            attacks.append({"block": f"iga-128/{data}", "ssim_placed": 0.2, **errors, **key})
     points = {d: trade_off(accuracy, attacks, d) for d in ("mnist", "fashion-mnist")}
-    found = _matched(points, ())
-    return found[0] if found else None
+    blind = [
+        {"study": "compare", "data": d, "guess": "mean image",
+         "mse_scaled_placed": guess[0], "ssim_placed": guess[1]}
+        for d in points
+    ]  # fmt: skip
+    return verdict_at_equal_accuracy(points, blind)[0]
 
 
-def test_equal_accuracy_is_told_by_its_signs():
+def test_errors_at_equal_accuracy_count_where_the_attack_beats_the_mean_image():
     alike, safer, worse = matched(lambda _: 0.01), matched(lambda _: 1.0), matched(lambda _: -1.0)
-    assert [v.stands for v in (alike, safer, worse)] == ["falls", "stands", "falls"]
-    assert "at 202 accuracies and nothing under either at 0" in alike.evidence
-    assert "within 0.1 at 202" in alike.evidence
-    assert "within 0.1 at 0" in worse.evidence
-    assert "-1.00 to -1.00" in worse.evidence
+    # Without the intruder's gains the paper's attack decides nothing.
+    assert [v.stands for v in (alike, safer, worse)] == ["undecided"] * 3
+    assert "beats the mean image at 202 of 202 accuracies" in alike.evidence
+    assert "VMF's MSE is -1.00 to -1.00 from Gaussian's" in worse.evidence
     top = matched(lambda level: 0.4 if level > 80 else 0.0)
-    assert top.stands == "in part"
-    assert "+0.40 from Gaussian's, most for MNIST at 90%" in top.evidence
-    # Where the attack sees nothing there is nothing to tell.
-    assert matched(lambda _: 1.0, seen=0.01) is None
+    assert "+0.40 from Gaussian's (MNIST at 90%)" in top.evidence
+    # An attack that errs more than a guess shows no protection.
+    dead = matched(lambda _: 1.0, guess=(1.0, 0.3))
+    assert "beats the mean image at 0 of 202 accuracies" in dead.evidence
+    assert "At the other 202 VMF's MSE is +1.00 to +1.00" in dead.evidence
 
 
 def test_deaths_are_counted_and_not_taken_for_a_trend():

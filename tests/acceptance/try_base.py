@@ -17,7 +17,8 @@ import tempfile
 from pathlib import Path
 from xml.etree import ElementTree
 
-from try_installs import PIP, call
+sys.path.insert(0, str(Path(__file__).parent))
+from try_installs import PIP, call  # a script beside this one
 
 ROOT = Path(__file__).resolve().parents[2]
 # What tests compare with: other accountants, exact arithmetic, random cases.

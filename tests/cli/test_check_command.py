@@ -46,7 +46,7 @@ def test_the_answer_is_the_exit_code(capsys):
     assert told("my_training:make_trainer", "--claim", "epsilon=4.9") == 0
     out = capsys.readouterr().out
     assert "consistent with the claim: ε = 4.9 at δ = 1e-05" in out
-    assert "every record is in every batch, as told" in out
+    assert "every record is in every batch, as told" in " ".join(out.split())
     assert told("my_training:weak", "--claim", "epsilon=4.9") == 1
     assert "violates the claim" in capsys.readouterr().out
     assert told("my_training:weak", "--claim", "epsilon=4.9", "--json") == 1

@@ -52,7 +52,7 @@ def test_clients_rounds_and_budgets(federation):
     exact = spent(ReleaseLedger(federation / "ledgers" / "client-0").lines()).epsilon
     assert float(found["clients"][0]["epsilon"]) >= exact
     assert float(found["clients"][0]["left"]) <= 2.0 - exact
-    assert found["rounds"][-1] == {"round": 2, "accuracy": "70.0 %"}
+    assert found["rounds"][-1] == {"round": 2, "accuracy": "70.0%"}
     assert found["alarms"] == []
     assert json.dumps(found, allow_nan=False)
 

@@ -46,5 +46,5 @@ def test_rows_of_a_table_are_shared_out(tmp_path):
     assert {part.kind for part in parts} == {"rows of a table"}
     assert sum(map(len, parts)) + len(held_out_set(policy)) == 120
     assert initial_model(policy)(parts[0].features).shape == (len(parts[0]), 2)
-    with pytest.raises(ValueError, match="audit_every must be 0 .*rows of a table"):
+    with pytest.raises(ValueError, match="audit_every=0 in Python.*rows of a table"):
         check_auditable(policy)

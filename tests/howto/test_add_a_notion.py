@@ -69,7 +69,8 @@ def test_it_keeps_to_the_contract(installed):
 
 
 @pytest.mark.parametrize("number", [0, 1])
-def test_the_commands_of_the_page(installed, number, capsys):
+def test_the_commands_of_the_page(installed, number, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "160")  # as the page was made
     assert run(typed(number)) == 0
     lines = [line.rstrip() for line in capsys.readouterr().out.split("\n")]
     own = [line for line in lines if "advantage" in line or line.startswith("gaussian with")]

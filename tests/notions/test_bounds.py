@@ -61,7 +61,7 @@ def test_the_table_of_a_comparison_rounds_up(capsys):
     show(answers, answers.view(), [row], "a study")
     shown = capsys.readouterr().out
     assert "25.32" in shown
-    assert "0.3223" in shown
+    assert "32.3%" in shown
     assert "25.31" not in shown
 
 

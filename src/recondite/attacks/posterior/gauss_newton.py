@@ -99,7 +99,8 @@ class GaussNewton(PosteriorAttack):
         if trial is not None and tried is not None:
             rehearsal = trial.judged(mean_of(tried, public))
             if not rehearsal.beats:  # the prior may not fit: is this attack's answer any better?
-                few, known = tried[:REHEARSED], trial.known.subset(range(REHEARSED))
+                count = min(REHEARSED, len(trial.known))
+                few, known = tried[:count], trial.known.subset(range(count))
                 mine = self._believed(
                     lambda number: (trial.sites, victims + number),
                     _without(few, trial.aside),
