@@ -180,3 +180,9 @@ def test_a_missing_library_is_one_line_that_says_what_to_install(capsys, monkeyp
     code, _, err = ask(capsys, "dlg", "--data", "digits")
     assert code == 2
     assert err == "recondite: attack needs recondite.attacks: pip install 'recondite[attack]'\n"
+
+
+def test_an_unknown_name_is_called_what_the_command_calls_it(capsys):
+    code, _, err = ask(capsys, "dlg", "--data", "digits", "--model", "mlp", "--defence", "vmff")
+    assert code == 2
+    assert "defence is unknown: did you mean vmf?" in err

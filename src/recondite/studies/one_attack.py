@@ -115,12 +115,18 @@ def _checked(settings: Settings, data_dir: str | None) -> Study:
     return study
 
 
+_LISTS = ("defences", "attacks", "training")
+# What a list of a study calls a name is an option, or the argument, of the command.
+_OPTIONS: dict[tuple[str, ...], tuple[str, ...]] = {
+    ("defences", "name"): ("defence",),
+    ("attacks", "name"): ("attack",),
+}
+
+
 def first_mistake(mistakes: list[Mistake]) -> str:
     """The first mistake, named as the command's options are, not as a file's lines."""
     place = tuple(part for part in mistakes[0].place if not isinstance(part, int))
-    short = (
-        place[1:] if len(place) > 1 and place[0] in ("defences", "attacks", "training") else place
-    )
+    short = _OPTIONS.get(place, place[1:] if len(place) > 1 and place[0] in _LISTS else place)
     return f"{where(short)} {mistakes[0].message}"
 
 
