@@ -335,13 +335,13 @@ def _decided(lines: list[Any]) -> str:
     """What the intruder's rows say of the two questions, where there are some."""
     said = []
     for claim, words in (
-        (compare.CLAIMS["matched"], "At equal accuracy"),
-        (prediction.CLAIM, "As predictors of what leaks"),
+        (compare.CLAIMS["matched"], "At equal accuracy:"),
+        (prediction.CLAIM, "Does Bayes' capacity predict better than ε?"),
     ):
         one = next((v for v in lines if v.claim == claim), None)
         if one is not None and one.stands != "undecided":
-            said.append(f"{words} (small run, see below): {one.believe} ")
-    return "".join(said)
+            said.append(f"{words} {one.believe} ")
+    return f"{''.join(said)}(From a small run, see below.) " if said else ""
 
 
 def _largest(gaps: dict[Any, list[float]], key: Any) -> float:

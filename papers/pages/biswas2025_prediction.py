@@ -17,7 +17,8 @@ def section(
         "Spearman's ρ of each notion with the error of the paper's attack over all settings of batch 128 (-1: the notion orders them perfectly; values that print alike are ties). "
         "That attack errs more than the mean image nearly everywhere, so these columns rank failures. "
         "Within one mechanism every notion is a monotone function of its one parameter: those columns say little. "
-        "The columns *intruder* rank what the strongest attack known leaves of the way from the blind guess to a copy, from one release of a batch of 128 whose other records it knows.",
+        "The columns *intruder* rank what the strongest attack known leaves of the way from the blind guess to a copy, from one release of a batch of 128 whose other records it knows: all settings, and those alone in which it beats the blind guess. "
+        "A notion that ranks all of them well may only tell where nothing leaks.",
         prediction.table(attacks, signal, blind, intruder),
         *_figure(attacks, signal, blind, intruder),
     ]

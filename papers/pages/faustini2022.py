@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from parts import (
+    NO_CIFAR100,
     NOT_RUN,
     assumptions,
     claims,
@@ -79,7 +80,8 @@ def page() -> None:
         folded("Figures", figures("dirdp-v1")),
         "## What was not run in full",
         _cut(attacks),
-        commands("dirdp-v1"),
+        commands("dirdp-v1", _short_of(attacks)),
+        NO_CIFAR100.format(study="dirdp-v1", table="1"),
         "## Again",
         "`recondite reproduce dirdp-v1/table-3 --device cuda` and so on. Rows:\n\n"
         + sources("dirdp-v1-attacks", "dirdp-v1-accuracy", "dirdp-v1-usual", "dirdp-v1-pictures"),
@@ -104,6 +106,25 @@ def _cut(attacks: list[Any]) -> str:
         f"{', '.join(sorted(few))} was attacked with {min(r['images'] for r in attacks)} of 50 images; trained victims had five epochs; "
         "CIFAR-100 was not run."
     )
+
+
+def _short_of(attacks: list[Any]) -> dict[str, str]:
+    """What the tables of attacks lack of 1,000 iterations and 50 images."""
+    out = {}
+    for item, kinds, victims in (
+        ("table-3", ("dlg",), ("untrained",)),
+        ("table-4", ("inverting-gradients",), ("untrained",)),
+        ("table-6", ("dlg", "inverting-gradients"), ("untrained", "trained")),
+    ):
+        found = [r for r in attacks if r["attack"] in kinds and r["victim"] in victims]
+        if item == "table-6":
+            found = [r for r in found if r["defence"] == "none"]
+        less = [r for r in found if r["iterations"] < 1000 or r["images"] < 50]
+        if less:
+            out[f"dirdp-v1/{item}"] = (
+                f"{len(less)} of {len(found)} rows with fewer than 1,000 iterations or 50 images"
+            )
+    return out
 
 
 def _v1_vmf(accuracy: list[Any]) -> str:

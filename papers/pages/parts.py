@@ -17,6 +17,10 @@ RESULTS = ROOT / "results"
 IMAGES = ROOT / "docs" / "images" / "studies"
 PAGES = ROOT / "docs" / "studies"
 NOT_RUN = "not run"
+NO_CIFAR100 = (
+    "CIFAR-100's column was not run: its files cannot be had here. With them in the data directory: `recondite reproduce {study}/table-{table} --study --out studies`, "
+    "write `data: cifar100` into the files named `cifar10`, and `recondite compare` each (with the batch, rate and epochs that the paper prints for it).\n"
+)
 
 
 def rows(job: str) -> list[dict[str, Any]]:
@@ -145,8 +149,13 @@ def figures(study: str) -> str:
     return "\n".join(out)
 
 
-def commands(study: str) -> str:
-    """What was run small or not at all, with the command that would run it in full."""
+def commands(study: str, short_of: dict[str, str] | None = None) -> str:
+    """What was run small or not at all, with the command that would run it in full.
+
+    Args:
+      study: Whose items.
+      short_of: By item, what else its rows lack of what is printed.
+    """
     lines = ["| item | here | in full | time on one H200 (estimate) |", "| :-- | :-- | :-- | --: |"]
     for item in ITEMS.values():
         if item.study != study or not item.jobs:
@@ -161,6 +170,7 @@ def commands(study: str) -> str:
         run = sum(cell.ours is not None for cell in cells)
         small = sum("small run" in (row.get("run") or "") for row in found)
         cuts = list(dict.fromkeys(row["cut"] for row in found if row.get("cut")))
+        cuts += [text for text in [(short_of or {}).get(item.name)] if text]
         short = sum("stopped by the time limit" in cell.why for cell in cells)
         if short:
             cuts.append(f"{short} attacks stopped by our time limit, see the column why")

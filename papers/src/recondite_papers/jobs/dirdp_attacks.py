@@ -117,8 +117,8 @@ def _victim(context: Context, model: str, name: str) -> tuple[nn.Module, Split, 
     """A network, its records, and how many images are attacked."""
     data = records(context, name, context.pick(200, 2000, None), scale="published")
     net = build(model, data.shape, data.classes, seed=0).to(context.device)
-    many = count_parameters(net) < 100_000
-    return net, data, context.pick(1, 10 if many else 4, 50 if many else 10)
+    small = 10 if count_parameters(net) < 100_000 else 4
+    return net, data, context.pick(1, small, 50)
 
 
 def _method(attack: str, steps: int) -> GradientAttack:
@@ -147,8 +147,7 @@ def _early(context: Context, model: str, name: str, attack: str) -> list[Row]:
         ]
     if context.quick:
         cases = cases[:1]
-    steps = 20 if context.quick else 300 if attack == "dlg" else 1000
-    method = _method(attack, steps)
+    method = _method(attack, 20 if context.quick else 1000)
     done = attack_cases(net, data, cases, method, images=images, seconds=context.seconds, most=700)
     marks = {"data": name, "model": model, "victim": "untrained", "run": context.mark}
     return [{**marks, **row} for row in done]

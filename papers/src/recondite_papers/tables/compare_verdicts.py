@@ -297,8 +297,9 @@ def matched(
         least_gap = min(gap for _, gap in counted)
         text += f"; there VMF's MSE is {least_gap:+.2f} to {most:+.2f} from Gaussian's ({name})"
     if lost:
+        where = f"the other {len(lost)}" if counted else f"all {len(lost)}"
         text += (
-            f". At the other {len(lost)} VMF's MSE is {min(lost):+.2f} to {max(lost):+.2f} from "
+            f". At {where} VMF's MSE is {min(lost):+.2f} to {max(lost):+.2f} from "
             "Gaussian's, errors of an attack that is worse than a guess: they show no protection"
         )
     pairs = _gains_at_equal_accuracy(accuracy, intruder)
@@ -318,7 +319,7 @@ def matched(
     stands = "stands" if not fewer and more > len(pairs) / 2 else (
         "falls" if more <= fewer else "in part")  # fmt: skip
     believe = {
-        "stands": "VMF leaks less to who knows the other records of its batch.",
+        "stands": "VMF leaks less to somebody who knows the rest of the batch.",
         "in part": "At some accuracies only; at others both leak alike.",
         "falls": "No: at equal accuracy VMF protects no better.",
     }[stands]

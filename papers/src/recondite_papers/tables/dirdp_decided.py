@@ -13,10 +13,12 @@ from recondite_papers.tables.cells import Cell, Row, Verdict, having, mean
 from recondite_papers.tables.dirdp import share_better
 from recondite_papers.tables.intruder import beaten, settings
 
-__all__ = ["WEAK", "at_chance", "cells", "held", "verdicts"]
+__all__ = ["WEAK", "at_chance", "cells", "held", "missing", "partitions", "verdicts"]
 
 Rows = Sequence[Row]
 WEAK = 50.0  # the claims are about ε_V up to 50
+_MODELS = ("mlp2", "lenet")
+_DATA = "fashion-mnist"
 _NAMES = {
     "flat": "flat noise",
     "layers": "noise by layers",
@@ -25,10 +27,20 @@ _NAMES = {
 }
 
 
+def partitions(rows: Rows) -> list[str]:
+    """Names of the partitions on which the rows decide."""
+    return [name for part, name in _NAMES.items() if at_chance(rows, part) is not None]
+
+
+def missing(rows: Rows) -> list[str]:
+    """Names of the partitions on which nothing was run."""
+    return [name for name in _NAMES.values() if name not in partitions(rows)]
+
+
 def cells(rows: Rows) -> list[Cell]:
     """AUC of MIA-R in per cent, with its interval and the victim's accuracy."""
     out = []
-    for row in rows:
+    for row in sorted(rows, key=_place):
         label = "" if row["defence"] == "none" else f" {row['value']:g}"
         blocks = f" ({row['blocks']})" if row.get("blocks") else ""
         why = (
@@ -40,7 +52,21 @@ def cells(rows: Rows) -> list[Cell]:
             why = f"{row['run']}; {why}"
         name = f"{row['model']}, {row['data']}, {row['defence']}{label}{blocks}"
         out.append(Cell(name, None, 100 * row["auc"], unit="AUC", why=why))
+    there = {(row["model"], row.get("blocks") or row["defence"]) for row in rows}
+    for model in _MODELS:
+        out += [
+            Cell(f"{model}, {_DATA}, {part}", None, None, unit="AUC")
+            for part in ("none", "gaussian", *_NAMES)
+            if (model, part) not in there
+        ]
     return out
+
+
+def _place(row: Row) -> tuple[int, int, float]:
+    """Networks, then defences and partitions in their order, then strengths."""
+    order = ["none", "gaussian", *_NAMES]
+    part = order.index(row.get("blocks") or row["defence"])
+    return _MODELS.index(row["model"]), part, float(row["value"])
 
 
 def _working(rows: Rows) -> set[str]:
@@ -96,23 +122,25 @@ def verdicts(rows: Rows, intruder: Rows = ()) -> list[Verdict]:
     told = f"{'; '.join(said)} ({size}{note})"
     out = [
         Verdict(
-            "VMF noise with ε_V up to 50 brings MIA-R to chance, by partition.",
+            "VMF noise with ε_V up to 50 brings MIA-R to chance, on victims that learnt something.",
             _by_partition(chance),
             told,
             _believe_members(rows, chance),
         )
     ]
-    safe = {p: held(intruder, p) for p in parts}
+    safe = {p: held(intruder, p) for p in _NAMES}
     known = {p: bool(chance[p] and safe[p]) for p in parts if safe[p] is not None}
     if known:
-        broken = [_NAMES[p] for p in known if not safe[p]]
+        tried = [p for p in _NAMES if safe[p] is not None]
+        broken = [_NAMES[p] for p in tried if not safe[p]]
         text = (
-            f"membership as above; the intruder's images beat a blind guess at κ up to 50 "
-            f"{', '.join(broken) if broken else 'under no partition'}"
+            f"membership as above; at κ up to 50 the intruder's images beat a blind guess under "
+            f"{' and '.join(broken) if broken else 'none'} of "
+            f"{', '.join(_NAMES[p] for p in tried)}"
         )
         out.append(
             Verdict(
-                f"{dirdp.CLAIMS['defence'].removesuffix('.')}, by partition.",
+                f"{dirdp.CLAIMS['defence'].removesuffix('.')}, on victims that learnt something.",
                 _by_partition(known),
                 text,
                 "It defends where the noise leaves little accuracy."
@@ -128,7 +156,9 @@ def _by_partition(found: dict[str, bool]) -> str:
     kept = [_NAMES[p] for p, right in found.items() if right]
     lost = [_NAMES[p] for p, right in found.items() if not right]
     said = [
-        f"{word} {' and '.join(part)}" for word, part in (("stands", kept), ("falls", lost)) if part
+        f"{word} for {' and '.join(part)}"
+        for word, part in (("stands", kept), ("falls", lost))
+        if part
     ]
     return "; ".join(said)
 
@@ -163,11 +193,12 @@ def _trade(rows: Rows, parts: list[str]) -> list[Verdict]:
     clear = {p: min(shares) > 0.5 for p, shares in won.items()}
     return [
         Verdict(
-            "At comparable privacy VMF is more useful (Figure 2), by partition.",
+            "At comparable privacy VMF is more useful (Figure 2), on victims that "
+            "learnt something.",
             _by_partition(clear),
             f"share of Gaussian points (ε = 0.8 to 50) that a VMF point with κ up to 500 beats in "
             f"membership and accuracy, by network: {said}",
-            "No partition wins clearly."
+            f"{' and '.join(_NAMES[p] for p in clear).capitalize()}: no clear win."
             if not any(clear.values())
             else f"It wins {' and '.join(_NAMES[p] for p in clear if clear[p])}, on these victims.",
         )

@@ -245,7 +245,8 @@ def verdict(rows: Rows, attacks: Rows, study: str) -> list[Verdict]:
         believe = (
             "The safe-looking settings held against every attack we have."
             if not broken
-            else f"{broken} of {broken + safe} safe-looking settings fall to who knows the defence."
+            else f"{broken} of {broken + safe} safe-looking settings fall to attackers who know "
+            "the defence."
         )
     return [Verdict(CLAIM, stands, said, believe)]
 

@@ -174,6 +174,12 @@ _PARTS: dict[str, Callable[[AttackedDefence], bool]] = {
     "VMF alone": lambda one: one.defence == "vmf",
     "Gaussian alone": lambda one: one.defence == "gaussian",
 }
+_UNDER: dict[str, Callable[[AttackedDefence], bool]] = {
+    "all": lambda one: True,
+    "where it beats the blind guess": lambda one: one.beats,
+    "VMF alone": lambda one: one.defence == "vmf",
+    "Gaussian alone": lambda one: one.defence == "gaussian",
+}
 _FEW = 5  # settings: of fewer a rank correlation says nothing
 
 
@@ -186,11 +192,12 @@ def table(attacks: Rows, signal: Rows, blind: Rows = (), intruder: Rows = ()) ->
             if len(found) >= _FEW:
                 heads.append(f"{title}, {part} ({len(found)})")
                 columns.append(ranks(found))
-    for data, title in TITLE.items():
-        found = gained(intruder, signal, data)
-        if len(found) >= _FEW:
-            heads.append(f"{title}, intruder ({len(found)})")
-            columns.append(ranks(found))
+    for part, chosen in _UNDER.items():
+        for data, title in TITLE.items():
+            found = [one for one in gained(intruder, signal, data) if chosen(one)]
+            if len(found) >= _FEW:
+                heads.append(f"{title}, intruder, {part} ({len(found)})")
+                columns.append(ranks(found))
     if not columns:
         return "Not run yet.\n"
     lines = [f"| notion | {' | '.join(heads)} |", "| :-- |" + " --: |" * len(heads)]
@@ -227,36 +234,50 @@ def verdict(attacks: Rows, signal: Rows, blind: Rows = (), intruder: Rows = ()) 
         f"nothing, in {' and '.join(f'{n} of {m}' for n, m in zip(above, totals, strict=True))} "
         "settings, so that this mostly ranks failures"
     )
-    better = [_better(one) for one in whole]
-    decided = sum(above) >= sum(totals) / 2
+    decided, judged = sum(above) >= sum(totals) / 2, whole
     if known:
-        decided, better = True, [_better(one) for one in known]
         text += (
             f". Under the intruder's attackers ({' and '.join(str(len(f)) for f in under)} "
             f"settings; -1 would be perfect): ε of the run {said('epsilon', known)}, of the "
             f"release {said('epsilon_once', known)}, capacity as printed "
             f"{said('capacity_1', known)}, of what leaks {said('capacity_L', known)}, at the true "
             f"length {said('capacity_length', known)}, mutual information there "
-            f"{said('information_length', known)}{marked(intruder)}"
+            f"{said('information_length', known)}"
         )
+        seen = [[one for one in found if one.beats] for found in under]
+        sure = [ranks(found) for found in seen if len(found) >= _FEW]
+        if sure:
+            turned = [sum(one.defence == "vmf" for one in found) for found in seen]
+            text += (
+                f". Where it beats the blind guess ({' and '.join(str(len(f)) for f in seen)} of "
+                f"them, {' and '.join(map(str, turned))} under VMF noise): ε "
+                f"{said('epsilon', sure)}, capacity as printed {said('capacity_1', sure)}, of what "
+                f"leaks {said('capacity_L', sure)}, at the true length "
+                f"{said('capacity_length', sure)}"
+            )
+        text += marked(intruder)
+        decided, judged = True, [*known, *sure]
     text += ". Within one mechanism all notions give the same ranks"
-    stands = "undecided"
-    believe = "Ranking the errors of a failing attack says little."
-    if decided:
-        stands = "stands" if all(better) else "in part" if any(better) else "falls"
-        believe = (
-            "Capacity ranks better, against attackers who know the defence too."
-            if all(better)
-            else "For some data: against attackers who know the defence it varies."
-            if any(better)
-            else "No: against attackers who know the defence, ε ranks better."
-        )
-    return [Verdict(CLAIM, stands, text, believe)]
+    if not decided:
+        believe = "Ranking the errors of a failing attack says little."
+        return [Verdict(CLAIM, "undecided", text, believe)]
+    printed, true = (_leads(judged, radius) for radius in ("1", "length"))
+    if all(printed) and all(true):
+        believe = "Capacity ranks better, against attackers who know the defence too."
+        return [Verdict(CLAIM, "stands", text, believe)]
+    if all(true):
+        believe = "Only with the gradient's true length does it rank leaks better."
+        return [Verdict(CLAIM, "in part", text, believe)]
+    if any(printed) or any(true):
+        believe = "For some settings only: against attackers who know the defence it varies."
+        return [Verdict(CLAIM, "in part", text, believe)]
+    believe = "No: against attackers who know the defence, ε ranks better."
+    return [Verdict(CLAIM, "falls", text, believe)]
 
 
-def _better(one: dict[str, float]) -> bool:
-    """Whether capacity, as printed and at the true length, orders errors better than ε does."""
-    return min(-one["capacity_1"], -one["capacity_length"]) > -one["epsilon"]
+def _leads(judged: Sequence[dict[str, float]], radius: str) -> list[bool]:
+    """Whether capacity with this radius orders errors better than ε does, by 0.01 or more."""
+    return [one["epsilon"] - one[f"capacity_{radius}"] >= 0.01 for one in judged]
 
 
 def _apart(found: Sequence[dict[str, float]]) -> float:
