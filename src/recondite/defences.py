@@ -86,7 +86,7 @@ class RecordNoise:
         return self.name.removesuffix(_SUFFIX)
 
     def fit(self, rows: Any, shape: tuple[int, ...]) -> Channel:
-        """The channel, fitted.
+        """The channel, fitted; with noise along fewer directions where it is drawn at every use.
 
         Args:
           rows: (n, features) of records.
@@ -94,7 +94,8 @@ class RecordNoise:
         """
         from recondite.channels.registry import fit
 
-        return fit(self.channel, rows, self.capacity, **self.weights(shape))
+        fitted = fit(self.channel, rows, self.capacity, **self.weights(shape))
+        return fitted.following("auto") if self.noise == "per_step" else fitted
 
     def weights(self, shape: tuple[int, ...]) -> dict[str, Any]:
         """What a fit is told beside the capacity."""

@@ -22,7 +22,9 @@ __all__ = [
     "in_range",
     "information",
     "isotropic_variance",
+    "least_power",
     "least_power_variances",
+    "met",
     "require_variance",
 ]
 
@@ -109,15 +111,28 @@ def least_power_variances(values: FloatArray, counts: FloatArray, capacity: floa
     Stationarity of Σσ_i + m·½Σln(1+λ_i/σ_i) gives σ² + λσ = mλ/2; the problem is convex, so that
     root, with the multiplier m that meets the capacity, is the minimum.
     """
-    target = check.positive("capacity", capacity) * (1 - _MARGIN)
     unit = float(values.max())
     shares = values / unit
 
     def ratios(multiplier: float) -> FloatArray:
         return np.asarray((shares + np.sqrt(shares**2 + 2 * multiplier * shares)) / multiplier)
 
+    multiplier = met(lambda m: information(ratios(m), counts), capacity)
+    return in_range(unit * least_power(shares, multiplier), capacity)
+
+
+def least_power(values: FloatArray, multiplier: float) -> FloatArray:
+    """Returns the positive roots of σ² + λσ = mλ/2."""
+    root = np.sqrt(values**2 + 2 * multiplier * values)
+    return np.asarray(multiplier * values / (values + root))
+
+
+def met(nats: Callable[[float], float], capacity: float) -> float:
+    """Returns the least multiplier at which decreasing ``nats`` does not exceed the capacity."""
+    target = check.positive("capacity", capacity) * (1 - _MARGIN)
+
     def holds(multiplier: float) -> bool:
-        return information(ratios(multiplier), counts) <= target
+        return nats(multiplier) <= target
 
     enough = short = 1.0
     while not holds(enough):
@@ -126,9 +141,7 @@ def least_power_variances(values: FloatArray, counts: FloatArray, capacity: floa
     while holds(short):
         short /= 16.0
         in_range(np.array([short]), capacity)
-    multiplier = last_true(holds, enough, short)
-    root = np.sqrt(shares**2 + 2 * multiplier * shares)
-    return in_range(unit * (multiplier * shares / (shares + root)), capacity)
+    return last_true(holds, enough, short)
 
 
 def floored(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -98,6 +98,18 @@ class Channel:
         largest = math.sqrt(float(self.spectrum.values.max()))
         coarse = self.noise_std_range[0] < float(np.finfo(np.float64).eps) * largest
         return (*LIMITS, _COARSE) if coarse else LIMITS
+
+    def following(self, directions: int | Literal["auto"] | None = "auto") -> Channel:
+        """Returns the channel of the same kind and capacity whose noise follows fewer directions.
+
+        Channels whose noise follows no direction are returned as they are.
+
+        Args:
+          directions: How many leading eigenvectors: a number, None for all, or "auto" for as few
+            as :meth:`FlooredChannel.from_spectrum` says.
+        """
+        del directions
+        return self
 
     def perturb(self, records: Any, rng: Any = None) -> Any:
         """Returns records with one independent draw of the noise added to each.
@@ -250,8 +262,10 @@ class Channel:
         }
 
     def _linear_mmse(self) -> float:
-        along = self.noise.variance if self.noise.along is None else self.noise.along
         values = self.spectrum.eigenvalues
+        along = np.full(values.size, self.noise.variance)
+        if self.noise.along is not None:
+            along[: self.noise.along.size] = self.noise.along
         inside = float(np.sum(values * (along / (values + along))))
         return (inside + _outside(self.spectrum, self.noise.variance)) / self.dim
 
@@ -269,6 +283,7 @@ class Channel:
             "capacity_over_log_records": self.capacity_over_log_records,
             "noise_std": {"min": low, "max": high},
             "noise_power": self.noise.power,
+            "noise_directions": self.noise.directions,
             "error_floor": {**self.error_floor, "kind": "estimate"},
             "spectrum": {
                 "method": self.spectrum.method,

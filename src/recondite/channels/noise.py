@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import secrets
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,25 +15,56 @@ from numpy.typing import NDArray
 from recondite.channels._records import is_torch
 from recondite.channels.spectrum import Spectrum
 
-__all__ = ["Noise"]
+__all__ = ["Factored", "Noise"]
 
 FloatArray = NDArray[np.float64]
 
 _CHUNK = 1 << 23  # entries drawn at a time: 64 MiB of float64
+_ROUNDED_SHARE = 2e-4  # how much larger noise is whose factor is rounded to single precision
+
+
+@dataclass(frozen=True, eq=False)
+class Factored:
+    """Noise as spread·z + w·factor, with z and w independent standard normal rows.
+
+    Attributes:
+      spread: The standard deviation of what is alike in every direction.
+      factor: (directions, dim), in the precision to draw in.
+    """
+
+    spread: float
+    factor: NDArray[Any]
+
+    def rows(self, fill: Callable[[NDArray[Any], float], None], count: int) -> NDArray[Any]:
+        """Returns ``count`` independent draws.
+
+        Args:
+          fill: Fills a flat array with normal numbers of a standard deviation.
+          count: How many.
+        """
+        directions, dim = self.factor.shape
+        weights = np.empty((count, directions), dtype=self.factor.dtype)
+        fill(weights.reshape(-1), 1.0)
+        drawn = weights @ self.factor
+        if self.spread:
+            alike = np.empty((count, dim), dtype=self.factor.dtype)
+            fill(alike.reshape(-1), self.spread)
+            drawn += alike
+        return np.asarray(drawn)
 
 
 @dataclass(frozen=True, eq=False)
 class Noise:
     """Zero-mean Gaussian noise with covariance S (V diag(along) Vᵀ + variance·(I − VVᵀ)) S.
 
-    V are the retained eigenvectors of ``spectrum`` and S = diag(scale); without ``along`` the
-    middle factor is variance·I.
+    V are the leading eigenvectors of ``spectrum``, as many as ``along`` has entries, and
+    S = diag(scale); without ``along`` the middle factor is variance·I.
 
     Attributes:
       dim: The number of features.
-      variance: The variance in every direction outside the retained ones (in every direction at
-        all without ``along``).
-      along: The variance along each retained eigenvector.
+      variance: The variance in every direction outside V (in every direction at all without
+        ``along``).
+      along: The variance along each eigenvector in V.
       spectrum: Where the eigenvectors come from; they are computed at the first draw.
       scale: A factor on each feature's standard deviation.
     """
@@ -56,6 +88,11 @@ class Noise:
         return low * float(self.scale.min()), high * float(self.scale.max())
 
     @property
+    def directions(self) -> int:
+        """How many eigenvectors the noise follows."""
+        return 0 if self.along is None else int(self.along.size)
+
+    @property
     def power(self) -> float:
         """The expected squared norm of a draw: the trace of the covariance."""
         if self.scale is not None:
@@ -71,13 +108,16 @@ class Noise:
         if self.along is None:
             diagonal = np.full(self.dim, self.variance)
             return np.diag(diagonal if self.scale is None else diagonal * self.scale**2)
-        vectors = self._vectors()
+        vectors = self.vectors
         extra = (vectors * (self.along - self.variance)) @ vectors.T
         return np.asarray(extra + self.variance * np.eye(self.dim))
 
-    def _vectors(self) -> FloatArray:
+    @property
+    def vectors(self) -> FloatArray:
+        """The (dim, len(along)) orthonormal eigenvectors that the noise follows."""
         assert self.spectrum is not None
-        return self.spectrum.eigenvectors
+        assert self.along is not None
+        return self.spectrum.eigenvectors[:, : self.along.size]
 
     def _gains(self) -> FloatArray:
         assert self.along is not None
@@ -92,6 +132,42 @@ class Noise:
         # it works for any number of columns of V.
         return isotropic + ((normal @ vectors) * gains) @ vectors.T
 
+    def factored(self, single: bool) -> Factored | None:
+        """Returns the noise as one product of normal numbers, for draws that nothing must repeat.
+
+        Guarantee: what :meth:`Factored.rows` stands for has a covariance that is at least the
+        noise's in every direction, the rounding of the factor included, so that it tells no more.
+        It takes one product with ``len(along)`` rows where :meth:`shape` takes two.
+
+        Args:
+          single: Whether the records have no more than single precision. The factor is then
+            rounded to it, where that can hide less than a share of 2e-4 of any variance, and the
+            noise is that much larger.
+
+        Returns:
+          None where the noise follows no direction, or has less noise along one than outside.
+        """
+        if self.along is None:
+            return None
+        full = self.along.size == self.dim
+        rest = 0.0 if full else self.variance
+        least = float(self.along.min())
+        if least < rest:
+            return None
+        factor = np.ascontiguousarray((self.vectors * np.sqrt(self.along - rest)).T)
+        exact = Factored(math.sqrt(rest), factor)
+        if not single:
+            return exact
+        grown = math.sqrt(1 + _ROUNDED_SHARE)
+        larger = grown * factor
+        rounded = larger.astype(np.float32)
+        # With F the factor, E its rounding and s the least deviation outside F or, where F is
+        # all, along it: s²‖x‖² + ‖(F+E)ᵀx‖² ≥ (1 − ‖E‖/s)(s²‖x‖² + ‖Fᵀx‖²), for
+        # 2‖Fᵀx‖·s‖x‖ ≤ the sum; and ‖(F+E)ᵀx‖² ≥ (1 − 2‖E‖/s)‖Fᵀx‖².
+        error = float(np.linalg.norm(rounded - larger))
+        hidden = 2 * error / (grown * math.sqrt(least if full else rest))
+        return Factored(grown * exact.spread, rounded) if hidden < 0.9 * _ROUNDED_SHARE else exact
+
     @property
     def spread(self) -> float | None:
         """The standard deviation of every feature, where features are independent and alike."""
@@ -104,7 +180,7 @@ class Noise:
         Without eigenvectors ``normal`` itself is overwritten, and its precision kept.
         """
         if self.along is not None:
-            return np.asarray(self._shaped(normal, self._vectors(), self._gains()))
+            return np.asarray(self._shaped(normal, self.vectors, self._gains()))
         normal *= math.sqrt(self.variance)
         if self.scale is not None:
             normal *= self.scale.astype(normal.dtype)
@@ -115,7 +191,7 @@ class Noise:
         scaled = rows if self.scale is None else rows / self.scale
         out = scaled / math.sqrt(self.variance)
         if self.along is not None:
-            vectors = self._vectors()
+            vectors = self.vectors
             gains = 1.0 / np.sqrt(self.along) - 1.0 / math.sqrt(self.variance)
             out = out + ((scaled @ vectors) * gains) @ vectors.T
         return np.asarray(out)
@@ -131,7 +207,7 @@ class Noise:
         Two noises made of the same normal numbers by different maps would give these away.
         """
         exact = hashlib.blake2b(repr((self.dim, self.variance)).encode(), digest_size=32)
-        arrays = [self.along, self.scale] + ([] if self.along is None else [self._vectors()])
+        arrays = [self.along, self.scale] + ([] if self.along is None else [self.vectors])
         for array in arrays:
             exact.update(b"none" if array is None else repr(array.shape).encode())
             if array is not None:
@@ -181,7 +257,7 @@ class Noise:
         scale = None if self.scale is None else moved(self.scale)
         vectors = gains = None
         if self.along is not None:
-            vectors, gains = moved(self._vectors()), moved(self._gains())
+            vectors, gains = moved(self.vectors), moved(self._gains())
         for part in self._parts(count):
             shape = (part.stop - part.start, self.dim)
             if is_torch(source):

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from recondite._forks import generation
 from recondite.channels._items import add_noise, is_tensor, stacked
 from recondite.channels.ledger import BudgetSpent, Counted
-from recondite.channels.noise import Noise
+from recondite.channels.noise import Factored, Noise
 from recondite.channels.protected import ProtectedDataset, in_worker
 from recondite.numerics.normals import Words, fill_normal, fresh_words, keyed_words, scratch
 
@@ -54,10 +54,17 @@ class DrawnAhead:
     Args:
       dtype: float32 or float64.
       scale: Standard deviation.
+      shaped: What makes noise of normal numbers, if not the numbers themselves are wanted; they
+        are then counted in its rows.
     """
 
-    def __init__(self, dtype: type[np.floating[Any]], scale: float = 1.0) -> None:
-        self._dtype, self._scale = dtype, scale
+    def __init__(
+        self,
+        dtype: type[np.floating[Any]],
+        scale: float = 1.0,
+        shaped: Factored | None = None,
+    ) -> None:
+        self._dtype, self._scale, self._shaped = dtype, scale, shaped
         # At most one; taking it out is one step, also where several threads do.
         self._ready: deque[_Pending] = deque(maxlen=1)
 
@@ -85,9 +92,16 @@ class DrawnAhead:
             return None
 
     def _draw(self, count: int) -> NDArray[Any]:
+        if self._shaped is not None:
+            dim = self._shaped.factor.shape[1]
+            return self._shaped.rows(_filled_by(fresh_words), -(-count // dim)).reshape(-1)[:count]
         numbers = np.empty(count, dtype=self._dtype)
         fill_normal(fresh_words, numbers, self._scale)
         return numbers
+
+
+def _filled_by(words: Words) -> Callable[[NDArray[Any], float], None]:
+    return lambda out, scale: fill_normal(words, out, scale)
 
 
 def _pool(process: tuple[int, int]) -> ThreadPoolExecutor:
@@ -117,11 +131,16 @@ class FreshNoise:
 
     def __init__(self, noise: Noise, *, single: bool, seed: int | None = None) -> None:
         self._noise = noise
-        self._working = noise.working_type(single)
         self.seed = seed
+        # Noise along all directions that follows from a seed stays what it was in version 0.1.0.
+        repeats = seed is not None and noise.directions == noise.dim
+        self._factored = None if repeats else noise.factored(single)
+        self._working = noise.working_type(single)
+        if self._factored is not None:
+            self._working = self._factored.factor.dtype.type
         spread = noise.spread
         self._scale = 1.0 if spread is None else spread
-        self._ahead = DrawnAhead(self._working, self._scale)
+        self._ahead = DrawnAhead(self._working, self._scale, self._factored)
 
     def add(self, batch: Any, served_before: int) -> None:
         """Adds noise to the records of a batch, in place."""
@@ -130,16 +149,18 @@ class FreshNoise:
         # Small arrays stay in the cache; a matrix product wants large ones.
         step = max(1, (_BLOCK if self._noise.along is None else _LARGE) // self._noise.dim)
         draw = self._drawing(len(batch), served_before)
+        done = self._noise.spread is not None or self._factored is not None
         for start in range(0, len(batch), step):
             part = batch[start : start + step]
             rows = draw(start, len(part)).reshape(len(part), -1)
-            add_noise(part, rows if self._noise.spread is not None else self._noise.shape(rows))
+            add_noise(part, rows if done else self._noise.shape(rows))
 
     def _drawing(self, records: int, served_before: int) -> Callable[[int, int], NDArray[Any]]:
-        """Returns what gives the normal numbers of some of a batch's records."""
-        dim = self._noise.dim
-        # A matrix product takes far longer than its numbers, and a worker is ahead already.
-        if self.seed is None and self._noise.along is None and not in_worker():
+        """Returns what gives the noise of some of a batch's records, or its normal numbers."""
+        dim, factored = self._noise.dim, self._factored
+        quick = self._noise.along is None or factored is not None
+        # Two products take far longer than their numbers, and a worker is ahead already.
+        if self.seed is None and quick and not in_worker():
             drawn = self._ahead.take(records * dim)
             return lambda start, count: drawn[start * dim : (start + count) * dim]
         words: Words = fresh_words
@@ -147,6 +168,8 @@ class FreshNoise:
             words = keyed_words(hashlib.blake2b(f"{self.seed} {served_before}".encode()).digest())
 
         def draw(_: int, count: int) -> NDArray[Any]:
+            if factored is not None:
+                return factored.rows(_filled_by(words), count)
             rows = scratch(self._working.__name__, count * dim, self._working)
             fill_normal(words, rows, self._scale)
             return rows

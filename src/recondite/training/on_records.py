@@ -82,9 +82,7 @@ class OnRecords:
         self.channel = fit_channel(run.config, run.records, run.asked.data_dir)
         journal = None if run.folder is None else run.folder / "channel.jsonl"
         if run.folder is not None:
-            _refuse_foreign(
-                run.folder.name, RecordLedger(self.channel, len(run.records), path=journal)
-            )
+            self.channel = _begun_with(self.channel, len(run.records), journal, run.folder.name)
         self.loader = self._protected(journal)
         if run.config.seed is not None:
             self.loader.ledger.simulate()
@@ -219,10 +217,18 @@ class OnRecords:
         return None
 
 
-def _refuse_foreign(name: str, ledger: RecordLedger) -> None:
-    """What another channel told of a record has no ε that is known here."""
-    if ledger.foreign:
+def _begun_with(channel: Channel, records: int, journal: Any, name: str) -> Channel:
+    """The channel that a run goes on with: as its ledger knows it.
+
+    An older version may have begun with noise along all directions. What another channel told of a
+    record has no ε that is known here.
+    """
+    if not RecordLedger(channel, records, path=journal).foreign:
+        return channel
+    full = channel.following(None)
+    if RecordLedger(full, records, path=journal).foreign:
         raise ValueError(
             f"out {name} holds uses of another channel, or of one fitted to other records: "
             "choose another folder, or train with the channel it was begun with"
         )
+    return full
