@@ -126,3 +126,30 @@ def test_extremes_have_a_bound(mechanism, schedule, delta):
     found = rc.account(mechanism, schedule, delta)
     assert 0 <= found.epsilon["pld"] <= math.inf
     assert 0.1 <= found.rero["bound"] <= 1
+
+
+@pytest.mark.parametrize("rate", [1e-17, 1e-300])
+@pytest.mark.parametrize("mechanism", [rc.VonMisesFisher(1000.0, 2), rc.Gaussian(1 / 30)])
+def test_rates_below_the_spacing_of_numbers_near_one_are_not_forgotten(rate, mechanism):
+    # One minus such a rate is 1. A record takes part once in a billion steps with the
+    # probability 1e9·q, and then loses the mean of one release in half of the cases.
+    run = rc.Poisson(rate, 10**9)
+    mean = 2 * 1000.0 * 0.9995 if mechanism.name == "vmf" else 0.5 * 30.0**2
+    found = rc.epsilon(mechanism, run, delta=1e-3 * rate * 1e9)
+    assert mean + math.log(rate) < found < 2 * mean
+    assert rc.epsilon(mechanism, run, delta=2 * rate * 1e9) < 1e-6
+
+
+@pytest.mark.parametrize("group", [1, 3])
+def test_next_to_no_noise_at_such_a_rate_counts_as_none(group):
+    run = rc.Poisson(1e-17, 10**9)
+    protected = 1e-8 * group  # the probability of not taking part at all is one minus this
+    assert rc.epsilon(rc.Gaussian(1e-12), run, 0.9 * protected, group_size=group) > 1e20
+    assert rc.epsilon(rc.Gaussian(1e-12), run, 1.1 * protected, group_size=group) < 1e-6
+    whole = rc.VonMisesFisher(1e12, 2)  # of which a group takes part as one
+    assert rc.epsilon(whole, run, 0.9 * protected, group_size=group) > 1e9
+
+
+def test_reconstruction_at_the_smallest_rate():
+    run = rc.Poisson(5e-324, 50)
+    assert 0.1 <= rero(run.composition(rc.Gaussian(0.5)), 0.1) < 0.1 + 1e-9

@@ -102,8 +102,10 @@ class Poisson(Schedule):
         """Probabilities that 0, 1, … of a person's records are drawn."""
         rate = float(self.rate)
         if group == 1 or law.together(group) == law:
-            none = (1.0 - rate) ** group
-            return none, 1.0 - none
+            if rate == 1.0:
+                return 0.0, 1.0
+            none = group * math.log1p(-rate)
+            return math.exp(none), -math.expm1(none)
         if group > _MOST_RECORDS:
             raise ValueError(
                 f"group_size must be {_MOST_RECORDS} or less with Poisson batches of this mechanism"

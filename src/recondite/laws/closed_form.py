@@ -92,7 +92,7 @@ class InfiniteLoss(LossLaw):
 
     def mixture(self, weights: Sequence[float]) -> LossLaw:
         """Only whether a record takes part matters."""
-        return InfiniteLoss(self.rate * (1.0 - float(weights[0])))
+        return InfiniteLoss(self.rate * math.fsum(weights[1:]))
 
     def within_reach(self, orders: Array) -> npt.NDArray[np.bool_]:
         """No order is reached by atoms."""

@@ -6,6 +6,7 @@ own scale, so that masses and divergences come out to about 1e-13 whatever the d
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Sequence
 
@@ -150,8 +151,11 @@ class MixedLoss(SampledOnce, LatentLoss):
 
     @property
     def rate(self) -> float:
-        """Probability that any of the person's records takes part."""
-        return 1.0 - self.weights[0]
+        """Probability that any of the person's records takes part.
+
+        Not one minus the probability of none: that forgets rates below 1e-16.
+        """
+        return math.fsum(self.weights[1:])
 
     def loss(self, x: Array, records: int = 1) -> Array:
         """Log Σ_j w_j e^{L_j}, formed as log1p(Σ_j w_j (e^{L_j} - 1))."""
@@ -170,12 +174,13 @@ class MixedLoss(SampledOnce, LatentLoss):
     def inverse(self, losses: Array) -> Array:
         """Exact for one record; for several by interpolation (cuts need not be exact)."""
         if len(self.weights) == 2:
-            rate = self.weights[1]
+            rate = max(self.weights[1], 1e-290)  # cuts need not be exact, and 1 / rate finite
             large = losses > 30.0
             ratio = np.expm1(np.where(large, 0.0, losses)) / rate
             possible = ratio > -1.0
             small = np.log1p(np.where(possible, ratio, 0.0))
-            big = losses - np.log(rate) + np.log1p(-(1.0 - rate) * np.exp(-np.maximum(losses, 0)))
+            decay = np.exp(-np.maximum(losses, 30.0))
+            big = losses - np.log(rate) + np.log1p(-(1.0 - rate) * decay)
             return self.base.inverse(np.where(large, big, small)[possible])
         table = np.linspace(*self.span(60.0, 1.0), 200_000)
         out: Array = np.interp(losses, self.loss(table), table)

@@ -8,6 +8,7 @@ its chords, and taking the convex hull, gives one below h. Both are within O(int
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -233,10 +234,12 @@ def mixed_loss(losses: Array, weight: float) -> Array:
     """log(1 - w + w·e^ℓ), the loss of ((1-w)Q + wP, Q), without cancellation or overflow."""
     if weight == 1.0:
         return losses
+    if weight == 0.0:
+        return np.zeros_like(losses)
     large = losses > 30.0
     small = np.log1p(weight * np.expm1(np.where(large, 0.0, losses)))
-    decay = np.exp(-np.where(large, losses, 30.0))
-    big = losses + np.log(weight) + np.log1p((1.0 - weight) / weight * decay)
+    # As a sum of logarithms: 1 / w is infinite for the smallest weights.
+    big = np.logaddexp(losses + math.log(weight), math.log1p(-weight))
     out: Array = np.where(large, big, small)
     return out
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -56,7 +57,7 @@ class ProductLoss(LossLaw):
         """Sampling acts on the product, never on each factor."""
         # With several records the worst number of them stands for all: an upper bound.
         joint = self.together(len(weights) - 1)
-        return joint if weights[0] == 0 else SampledProduct(joint, 1.0 - float(weights[0]))
+        return joint if weights[0] == 0 else SampledProduct(joint, math.fsum(weights[1:]))
 
     def together(self, records: int) -> ProductLoss:
         """Every factor holds as many of the person's records."""

@@ -89,8 +89,7 @@ class SphereLoss(LatentLoss):
 
     def mixture(self, weights: Sequence[float]) -> LossLaw:
         """Only whether any of the person's records takes part matters."""
-        none = float(weights[0])
-        return super().mixture((none, 1.0 - none))
+        return super().mixture((float(weights[0]), math.fsum(weights[1:])))
 
 
 def _log_cosh(x: Array) -> Array:

@@ -98,8 +98,7 @@ def log_bayes_capacity(channel: Channel, sides: ArrayLike, uses: int = 1) -> flo
     if noise.along is None:
         scale = np.ones(channel.dim) if noise.scale is None else noise.scale
         return _box_capacity(box, outside * scale)
-    vectors = channel.spectrum.eigenvectors
-    inside = _box_capacity(np.abs(vectors).T @ box, np.sqrt(noise.along / draws))
+    inside = _box_capacity(np.abs(noise.vectors).T @ box, np.sqrt(noise.along / draws))
     rest = channel.dim - noise.along.size
     if rest == 0:
         return inside
