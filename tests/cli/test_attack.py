@@ -43,11 +43,21 @@ def test_a_canary_audit_shows_what_it_found(capsys):
 def test_identification_stands_beside_its_bound(capsys):
     typed = ("--data", "digits", "--prepare", "none", "--epochs", "1", "--threat", "training")
     noise = ("--defence", "gaussian", "--noise-multiplier", "1")
-    games = ("--option", "games=8", "--option", "candidates=5,20")
+    games = ("--option", "games=80", "--option", "candidates=10,20")
     code, out, _ = ask(capsys, "identification", *typed, *noise, *games)
     assert code == 0
-    for words in ("1 of 5, participation secret", "1 of 20, participation known", "nobody above"):
+    for words in ("1 of 10, participation secret", "1 of 20, participation known", "nobody above"):
         assert words in " ".join(out.split())
+    assert out.count("one of each label; 95% interval") == 2  # told apart from ten drawn alike
+
+
+def test_a_limit_that_excludes_nothing_is_called_none(capsys):
+    typed = ("--data", "digits", "--prepare", "none", "--threat", "update")
+    games = ("--option", "games=4", "--option", "candidates=5", "--defence", "clip")
+    code, out, _ = ask(capsys, "identification", *typed, *games)
+    assert code == 0
+    assert "no bound below 1" in " ".join(out.split())
+    assert "nobody above" not in out
 
 
 def test_images_of_a_training_by_one_who_knows_when(capsys):

@@ -3,6 +3,7 @@
 import copy
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from recondite.report.recommend import (
     without_accuracy,
 )
 from recondite.report.rows import StoredRun
+from recondite.report.sentences import risk
 from recondite.report.words import chance, chance_at_most
 
 SERVER, TOLD = ("training", "secret"), ("training", "known")
@@ -239,6 +241,9 @@ def test_the_risk_is_a_chance_with_its_proof(modern):
     assert "no intruder can exceed" in first
     assert first.endswith("blind: 10%.")
     assert len(modern.said(SERVER, one)["risks"]) == 3
+    picked = modern.standings[SERVER][one.point].chances[0]
+    apart = risk(SERVER, replace(picked, among="one of each label"), 0.5)
+    assert "out of 10, one of each label, in" in apart
 
 
 def test_every_intruder_has_its_tables(modern):

@@ -63,13 +63,13 @@ def _game_line(game: Row) -> list[str]:
     most = game["bound"]
     ceiling = game["reason"]
     if most is not None:
-        ceiling = (
-            f"nobody above {format_bound(most, direction='upper')}; unaided {game['blind']:.3g}"
-        )
+        limit = f"nobody above {format_bound(most, direction='upper')}"
+        ceiling = f"{limit if most < 1 else 'no bound below 1'}; unaided {game['blind']:.3g}"
+    drawn = "" if game.get("among", "alike") == "alike" else f"{game['among']}; "
     return [
         f"1 of {game['candidates']}, participation {game['participation']}",
         f"{game['rate']:.3f}",
-        f"95% interval {game['low']:.3f} to {game['high']:.3f}; {ceiling}",
+        f"{drawn}95% interval {game['low']:.3f} to {game['high']:.3f}; {ceiling}",
     ]
 
 

@@ -19,8 +19,8 @@ __all__ = [
     "Identified",
     "chances",
     "chances_one_a_label",
-    "every_label_alike",
     "identified",
+    "label_weights",
     "summarised",
 ]
 
@@ -114,13 +114,13 @@ def chances_one_a_label(scores: Array, targets: Array, pool: Array) -> Array:
     return out
 
 
-def every_label_alike(chances: Array, labels: Array) -> Array:
-    """The games' chances weighed so that every label counts alike, whose mean is the rate.
+def label_weights(labels: Array) -> Array:
+    """A weight for each game, one on average, by which every label counts alike.
 
-    With one candidate of each label a blind guess then has 1/n, and so has the bound.
+    With one candidate of each label, a guess of one label has 1/n then, and so has the bound.
     """
     names, place, count = np.unique(labels, return_inverse=True, return_counts=True)
-    out: Array = np.asarray(chances, float) * (len(labels) / (len(names) * count[place]))
+    out: Array = len(labels) / (len(names) * count[place])
     return out
 
 
@@ -159,41 +159,56 @@ def identified(
 
 
 def summarised(
-    each: Sequence[Array], candidates: int, *, confidence: float = 0.95, seed: int = 0
+    each: Sequence[Array],
+    candidates: int,
+    *,
+    weights: Sequence[Array] | None = None,
+    confidence: float = 0.95,
+    seed: int = 0,
 ) -> Identified:
-    """As :func:`identified`, from the chances of the games of each training."""
+    """As :func:`identified`, from the chances of the games of each training.
+
+    Args:
+      each: Chances of the games of each training.
+      candidates: n.
+      weights: Of the games, alike by default. Unequal ones are worth as many games as have the
+        same variance (Kish's effective number), for the binomial interval.
+      confidence: Of the interval.
+      seed: Of the bootstrap.
+    """
     if not each:
         raise ValueError("runs must hold the scores of one training or more")
     _validate.probability("confidence", confidence)
-    rate = float(np.concatenate(each).mean())
+    weighed = [np.ones(len(games)) for games in each] if weights is None else list(weights)
+    everyone, whole = np.concatenate(each), np.concatenate(weighed)
+    rate = float(np.average(everyone, weights=whole))
     rng = np.random.default_rng(seed)
     if len(each) == 1:
-        games = each[0]
-        means = rng.choice(games, (2000, len(games))).mean(1)
+        sums, sizes = everyone * whole, whole
     else:
-        sums, sizes = np.array([e.sum() for e in each]), np.array([len(e) for e in each])
-        picked = rng.integers(len(each), size=(2000, len(each)))
-        means = sums[picked].sum(1) / sizes[picked].sum(1)
+        sums = np.array([g @ w for g, w in zip(each, weighed, strict=True)])
+        sizes = np.array([w.sum() for w in weighed])
+    picked = rng.integers(len(sums), size=(2000, len(sums)))
+    means = sums[picked].sum(1) / sizes[picked].sum(1)
     tail = 0.5 * (1.0 - confidence)
     low, high = (float(np.quantile(means, q)) for q in (tail, 1.0 - tail))
     if 1 < len(each) < _ENOUGH_RUNS:
-        own = np.array([e.mean() for e in each])
+        own = sums / sizes
         reach = float(student.ppf(1.0 - tail, len(own) - 1) * own.std(ddof=1) / math.sqrt(len(own)))
         low, high = max(0.0, rate - reach), min(1.0, rate + reach)
-    count = sum(len(e) for e in each)
-    least, most = _binomial(rate, count, tail)
+    least, most = _binomial(rate, float(whole.sum() ** 2 / (whole @ whole)), tail)
     low, high = min(low, least), max(high, most)
-    return Identified(candidates, rate, low, high, confidence, count, len(each))
+    return Identified(candidates, rate, low, high, confidence, len(everyone), len(each))
 
 
-def _binomial(rate: float, games: int, tail: float) -> tuple[float, float]:
+def _binomial(rate: float, games: float, tail: float) -> tuple[float, float]:
     """Clopper and Pearson's interval of a rate in so many games, won in part or not.
 
     A game's chance varies no more than its being won or lost would, so that this is wide enough
     for independent games. Resampling alone is not: a few games, hardly ever won, do not show how
     seldom that is.
     """
-    won = min(float(games), max(0.0, rate * games))
+    won = min(games, max(0.0, rate * games))
     low = 0.0 if won <= 0 else float(beta.ppf(tail, won, games - won + 1.0))
     high = 1.0 if won >= games else float(beta.ppf(1.0 - tail, won + 1.0, games - won))
     return low, high

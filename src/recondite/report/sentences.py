@@ -44,9 +44,10 @@ def risk(view: View, picked: Chance, bound: float | None) -> str:
         "no bound is proven" if bound is None else f"no intruder can exceed {chance_at_most(bound)}"
     )
     ends = f"{chance(picked.low)[:-1]}–{chance(picked.high)[:-1]}"
+    drawn = "" if picked.among == "alike" else f", {picked.among},"
     return (
         f"An intruder who knows everyone else and {who(view)} picks your record out of "
-        f"{picked.candidates:,} in {chance(picked.rate)} of cases "
+        f"{picked.candidates:,}{drawn} in {chance(picked.rate)} of cases "
         f"({100 * picked.confidence:g}%: {ends}); {limit}; blind: {chance(picked.blind)}."
     )
 

@@ -23,8 +23,8 @@ from recondite.attacks.outcome import Identification, Outcome
 from recondite.gradients.leaked import Releases
 from recondite.metrics.identification import (
     chances_one_a_label,
-    every_label_alike,
     identified,
+    label_weights,
     summarised,
 )
 
@@ -235,8 +235,8 @@ class Identify(Attack):
                 if side not in played:
                     continue
                 scores, ceiling = played[side]
-                each = every_label_alike(chances_one_a_label(scores, *labels), labels[0])
-                rate = summarised([each], count)
+                each = chances_one_a_label(scores, *labels)
+                rate = summarised([each], count, weights=[label_weights(labels[0])])
                 bound = ceiling.at(count)
                 found.append(
                     Identification(rate, side, bound, ceiling.relation, among="one of each label")
