@@ -346,6 +346,7 @@ def attempt(number: int, seed: int = SEED) -> dict[str, Any]:
     """
     import time
 
+    from recondite.federated.policy import StayOutError
     from recondite.studies.store import StoreError
     from recondite.training.ledger import LedgerError
 
@@ -358,7 +359,7 @@ def attempt(number: int, seed: int = SEED) -> dict[str, Any]:
         try:
             KINDS[kind][1](rng, Path(folder))
             row["outcome"] = "answer"
-        except (ValueError, LedgerError, StoreError) as error:
+        except (ValueError, LedgerError, StoreError, StayOutError) as error:
             row["outcome"] = "refusal"
             if len(str(error).splitlines()) > 12:
                 row["finding"] = f"a refusal of {len(str(error).splitlines())} lines"

@@ -5,6 +5,7 @@ an editable install or a source tree on its path. torch and the other dependenci
 environment that runs the tests, linked one by one: to download them would test nothing of ours.
 """
 
+import csv
 import json
 import os
 import re
@@ -12,6 +13,7 @@ import subprocess
 import sys
 import sysconfig
 import venv
+from importlib.metadata import distribution
 from pathlib import Path
 
 import numpy as np
@@ -73,7 +75,7 @@ def call(*command, folder, code=0, **variables):
         [str(word) for word in command],
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=560,
         check=False,
         cwd=folder,
         env={**surroundings, "OMP_NUM_THREADS": "1", **variables},
@@ -183,6 +185,34 @@ def test_members_are_looked_for_among_the_records_behind_the_defence(installed):
         run(installed, "attack", "membership-threshold", *words.split(), *defence.split())
     )
     assert 0 < row["notions"]["membership_advantage"] < 1
+
+
+def test_a_federation_of_real_processes_has_records_defence_and_notion(installed):
+    pytest.importorskip("flwr")
+    work, binary = installed
+    # What pip would have written beside the interpreter, had it installed what is linked here.
+    for entry in distribution("flwr").entry_points.select(group="console_scripts"):
+        script = binary / entry.name
+        script.write_text(
+            f"#!{binary / 'python'}\nimport sys\n"
+            f"from {entry.module} import {entry.attr}\nsys.exit({entry.attr}())\n"
+        )
+        script.chmod(0o755)
+    words = "--data clinic.beats.npy --model mlp2 --batch-size 16 --rounds 1 --audit-seconds 0"
+    defence = "--defence sketched --strength 4 --level record"
+    shown = run(
+        installed, "federate", "up", *words.split(), *defence.split(), "--out", "federation"
+    )
+    assert "report.html" not in shown, "nothing was rebuilt"
+    with (work / "federation" / "results" / "rounds.csv").open(newline="") as file:
+        assert "membership_advantage" in next(csv.reader(file))
+    for client in ("client-0", "client-1"):
+        folder = work / "federation" / "ledgers" / client
+        spent = json.loads(run(installed, "federate", "ledger", str(folder), "--json"))
+        assert json.loads((folder / "releases.jsonl").read_text().splitlines()[1])["mechanism"] == (
+            "sketched"
+        )
+        assert 0 < spent["notions"]["membership_advantage"] < 1
 
 
 @pytest.mark.parametrize(

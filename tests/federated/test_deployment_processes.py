@@ -147,12 +147,27 @@ def test_what_processes_write_is_their_owners(tmp_path, monkeypatch):
 
     monkeypatch.setattr(module, "_program", lambda name: sys.executable)
     machine = Deployment(tmp_path / "up", 1)
+    database = str(tmp_path / "up" / "superlink.db")
     try:
-        machine._spawn("superlink", "x", "-c", "open('superlink.db', 'w').close()")
+        machine._spawn("superlink", "x", "-c", f"open({database!r}, 'w').close()")
         machine.processes["superlink"].wait(60)
     finally:
         machine.stop()
     assert (tmp_path / "up" / "superlink.db").stat().st_mode & 0o077 == 0
+
+
+def test_processes_find_data_that_is_named_from_the_callers_folder(tmp_path, monkeypatch):
+    import recondite.federated.flower.deployment as module
+
+    monkeypatch.setattr(module, "_program", lambda name: sys.executable)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "people.csv").write_text("age,rich\n31,1\n")
+    machine = Deployment("up", 1)
+    try:
+        machine._spawn("node-0", "x", "-c", "open('people.csv').close()")
+        assert machine.processes["node-0"].wait(60) == 0
+    finally:
+        machine.stop()
 
 
 @pytest.mark.parametrize("bad", [("--model", "nosuch"), ("--data", "nosuch"), ("--days", "0")])

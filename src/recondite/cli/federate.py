@@ -332,10 +332,11 @@ def _show_deployment(place: Path, out: Path) -> None:
         shown = [format_bound(cost.epsilon), format_bound(cost.information), cost.level]
         lines.append(["models", str(cost.rounds), *shown])
     against = dict.fromkeys(cost.against for cost in costs)
+    page = "results/report.html, " if (place / "results" / "report.html").exists() else ""
     notes = [
         *(f"against {whom}" for whom in against),
         "ε at δ = 1e-5 and nats, at most, by each client's own ledger; Γ_server: not bounded",
-        f"written to {out}: results/report.html, keys, ledgers and logs",
+        f"written to {out}: {page}keys, ledgers and logs",
     ]
     columns = ["client", "rounds", "ε", "nats", "protects"]
     print_table("Released by each client", columns, lines, notes, (0, 1, 2, 3))

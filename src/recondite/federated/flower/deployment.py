@@ -332,8 +332,7 @@ class Deployment:
         with self._undisturbed(), (self.folder / f"{name}.log").open("ab") as log:
             self.processes[name] = subprocess.Popen(
                 [_program(program), *arguments],
-                env=self.environment,
-                cwd=self.folder,
+                env=self.environment,  # and in the caller's folder: data may be named from there
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 stdin=subprocess.DEVNULL,
