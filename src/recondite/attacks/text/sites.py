@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +52,7 @@ class Sites:
       sites: At least one.
       causal: Whether a token's inputs depend on those before it only.
       table: The name of the input embeddings' parameter.
+      device: Where the model is.
     """
 
     def __init__(self, model: Any) -> None:
@@ -66,7 +67,7 @@ class Sites:
         if not blocks:
             raise ValueError("span-check needs a Transformers model of texts: model hf:FOLDER")
         self._backbone: Any = backbone
-        self._device = next(model.parameters()).device
+        self.device = next(model.parameters()).device
         inside = {part for block in list(blocks[0])[:2] for part in block.modules()}
         layers = {
             name: part
@@ -78,9 +79,14 @@ class Sites:
         self.table = next(name for name, p in model.named_parameters() if p is words)
         self.vocabulary = len(words)
         deep = self.sites[min(3, len(self.sites) - 1)]
-        tokens = torch.tensor([[5, 6, 7], [5, 6, 8]], device=self._device) % self.vocabulary
+        tokens = torch.tensor([[5, 6, 7], [5, 6, 8]], device=self.device) % self.vocabulary
         first, second = self.inputs(deep, tokens)[:, 0]
         self.causal = bool(torch.allclose(first, second, rtol=1e-6, atol=1e-7))
+
+    def modules(self) -> Iterator[nn.Module]:
+        """All parts of the model below its head."""
+        found: Iterator[nn.Module] = self._backbone.modules()
+        return found
 
     def inputs(
         self,
@@ -115,7 +121,7 @@ class Sites:
     def _run(self, tokens: Tensor, places: Tensor | None, mask: Tensor | None) -> None:
         count, length = tokens.shape
         if places is None:
-            places = torch.arange(length, device=self._device)
+            places = torch.arange(length, device=self.device)
         given: dict[str, Tensor] = {"position_ids": places.expand(count, length)}
         if mask is not None:
             low = torch.finfo(torch.float32).min
@@ -133,7 +139,7 @@ class Sites:
 
         handles = [part.register_forward_pre_hook(hook(name)) for name, part in layers.items()]
         try:
-            self._run(torch.tensor([[1, 2, 3]], device=self._device), None, None)
+            self._run(torch.tensor([[1, 2, 3]], device=self.device), None, None)
         finally:
             for handle in handles:
                 handle.remove()
