@@ -26,7 +26,7 @@ from parts import (
 from recondite_papers.printed import dirdp
 from recondite_papers.tables import dirdp as dirdp_cells
 from recondite_papers.tables import dirdp_decided, reasons, timing
-from recondite_papers.tables.cells import Verdict, mean
+from recondite_papers.tables.cells import Verdict, listed, mean
 from recondite_papers.tables.intruder import table as intruder_cells
 from recondite_papers.tables.intruder import verdict as under_intruder
 from recondite_papers.tables.shares import sentence
@@ -175,8 +175,12 @@ def _areas(members: list[Any]) -> str:
 def _tried(decided: list[Any]) -> str:
     """On which partitions membership was decided, and on which it was not."""
     done, left = dirdp_decided.partitions(decided), dirdp_decided.missing(decided)
-    said = f"Membership was then attacked on victims that learnt something under {' and '.join(done) or 'no noise'}"
-    return f"{said}; {' and '.join(left)} wait for a GPU." if left else f"{said}."
+    said = f"Membership was then attacked on victims that learnt something, under {listed(done) or 'no noise'}"
+    return (
+        f"{said}; {listed(left)} wait{'s' if len(left) == 1 else ''} for a GPU."
+        if left
+        else f"{said}."
+    )
 
 
 def _planes(accuracy: list[Any], members: list[Any], images: list[Any]) -> list[Any]:

@@ -97,6 +97,26 @@ def test_flat_noise_is_decided_on_victims_that_learnt_something():
     weak = [r for r in decided if r.get("blocks") == "flat" and r["value"] <= dirdp_decided.WEAK]
     assert dirdp_decided.at_chance(decided, "flat") == all(r["auc_low"] <= 0.5 for r in weak)
     assert dirdp_decided.verdicts([]) == []
+    both = next(v for v in found if "membership and reconstruction" in v.claim)
+    for part, name in (("flat", "flat noise"), ("elements", "noise on single weights")):
+        # To stand a partition needs both attacks; images that leak are enough for it to fall.
+        safe = dirdp_decided.held(rows("intruder"), part)
+        assert f"{'stands' if safe else 'falls'} for" in both.stands
+        assert name in both.stands
+    # Whatever rests on a small run says so.
+    assert all("small run" in one.evidence for one in found)
+
+
+def test_what_the_first_versions_attacks_lack_is_counted_from_their_rows():
+    stored = rows("dirdp-v1-attacks")
+    page = (ROOT / "docs" / "studies" / "dirdp-v1.md").read_text()
+    for item, attack in (("table-3", "dlg"), ("table-4", "inverting-gradients")):
+        found = [r for r in stored if (r["attack"], r["victim"]) == (attack, "untrained")]
+        few = sum(r["images"] < 50 for r in found)
+        line = next(line for line in page.splitlines() if line.startswith(f"| dirdp-v1/{item} "))
+        assert f"{few} of {len(found)} rows with fewer than 50 images" in line
+    noisy = [r["iterations"] for r in stored if r["attack"] == "dlg" and r["defence"] != "none"]
+    assert f"stopped at {max(noisy)} of 1,000 iterations" in page
 
 
 def test_results_whose_command_has_moved_name_todays():

@@ -7,7 +7,18 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-__all__ = ["Cell", "Row", "Verdict", "agreement", "cut_short", "find", "having", "mean", "spread"]
+__all__ = [
+    "Cell",
+    "Row",
+    "Verdict",
+    "agreement",
+    "cut_short",
+    "find",
+    "having",
+    "listed",
+    "mean",
+    "spread",
+]
 
 
 Row = dict[str, Any]
@@ -92,6 +103,15 @@ def spread(values: Sequence[float]) -> float | None:
         return None
     centre = mean(values)
     return math.sqrt(sum((v - centre) ** 2 for v in values) / (len(values) - 1))
+
+
+def listed(names: Sequence[str]) -> str:
+    """Names as a sentence has them.
+
+    >>> listed(["flat", "layers", "rows"])
+    'flat, layers and rows'
+    """
+    return " and ".join(part for part in (", ".join(names[:-1]), *names[-1:]) if part)
 
 
 def agreement(cells: Iterable[Cell], within: float) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from recondite_papers.printed import dirdp
-from recondite_papers.tables.cells import Cell, Row, Verdict, having, mean
+from recondite_papers.tables.cells import Cell, Row, Verdict, having, listed, mean
 from recondite_papers.tables.dirdp import share_better
 from recondite_papers.tables.intruder import beaten, settings
 
@@ -120,6 +120,7 @@ def verdicts(rows: Rows, intruder: Rows = ()) -> list[Verdict]:
     size = f"Fashion-MNIST, {plain[0]['members']:,} members, {plain[0]['epochs']} epochs"
     note = f", {plain[0]['run']}" if plain[0].get("run") else ""
     told = f"{'; '.join(said)} ({size}{note})"
+    small = f" ({plain[0]['run']})" if plain[0].get("run") else ""
     out = [
         Verdict(
             "VMF noise with ε_V up to 50 brings MIA-R to chance, on victims that learnt something.",
@@ -129,14 +130,16 @@ def verdicts(rows: Rows, intruder: Rows = ()) -> list[Verdict]:
         )
     ]
     safe = {p: held(intruder, p) for p in _NAMES}
-    known = {p: bool(chance[p] and safe[p]) for p in parts if safe[p] is not None}
+    # Images that leak are enough for it to fall; to stand it needs both attacks.
+    known = {p: bool(safe[p] and chance[p]) for p in _NAMES if safe[p] is False or p in chance}
+    known = {p: right for p, right in known.items() if safe[p] is not None}
     if known:
         tried = [p for p in _NAMES if safe[p] is not None]
         broken = [_NAMES[p] for p in tried if not safe[p]]
         text = (
-            f"membership as above; at κ up to 50 the intruder's images beat a blind guess under "
-            f"{' and '.join(broken) if broken else 'none'} of "
-            f"{', '.join(_NAMES[p] for p in tried)}"
+            f"membership as above; at κ up to 50 the intruder, tried on "
+            f"{listed([_NAMES[p] for p in tried])}, rebuilds images better than a blind guess "
+            f"under {listed(broken) or 'none of them'}{small}"
         )
         out.append(
             Verdict(
@@ -148,7 +151,7 @@ def verdicts(rows: Rows, intruder: Rows = ()) -> list[Verdict]:
                 else "No partition defends against both attacks.",
             )
         )
-    out += _trade(rows, parts)
+    out += _trade(rows, parts, small)
     return out
 
 
@@ -156,9 +159,7 @@ def _by_partition(found: dict[str, bool]) -> str:
     kept = [_NAMES[p] for p, right in found.items() if right]
     lost = [_NAMES[p] for p, right in found.items() if not right]
     said = [
-        f"{word} for {' and '.join(part)}"
-        for word, part in (("stands", kept), ("falls", lost))
-        if part
+        f"{word} for {listed(part)}" for word, part in (("stands", kept), ("falls", lost)) if part
     ]
     return "; ".join(said)
 
@@ -171,7 +172,7 @@ def _believe_members(rows: Rows, chance: dict[str, bool]) -> str:
     return f"Flat noise does, and leaves {best:.0f} % accuracy at most."
 
 
-def _trade(rows: Rows, parts: list[str]) -> list[Verdict]:
+def _trade(rows: Rows, parts: list[str], small: str) -> list[Verdict]:
     """Figure 2's question on these victims: in how many Gaussian points a VMF point wins."""
     won: dict[str, list[float]] = {}
     for model in sorted(_working(rows)):
@@ -191,16 +192,17 @@ def _trade(rows: Rows, parts: list[str]) -> list[Verdict]:
         f"{_NAMES[p]} {_span([100 * s for s in shares])} %" for p, shares in won.items()
     )
     clear = {p: min(shares) > 0.5 for p, shares in won.items()}
+    better = listed([_NAMES[p] for p in clear if clear[p]])
     return [
         Verdict(
             "At comparable privacy VMF is more useful (Figure 2), on victims that "
             "learnt something.",
             _by_partition(clear),
             f"share of Gaussian points (ε = 0.8 to 50) that a VMF point with κ up to 500 beats in "
-            f"membership and accuracy, by network: {said}",
-            f"{' and '.join(_NAMES[p] for p in clear).capitalize()}: no clear win."
+            f"membership and accuracy, by network: {said}{small}",
+            f"{listed([_NAMES[p] for p in clear]).capitalize()}: no clear win."
             if not any(clear.values())
-            else f"It wins {' and '.join(_NAMES[p] for p in clear if clear[p])}, on these victims.",
+            else f"It wins under {better}, on these victims.",
         )
     ]
 
