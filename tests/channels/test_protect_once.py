@@ -250,8 +250,10 @@ def test_large_records_without_a_large_matrix():
         channel = kind.fit(data, 20.0)
         protected = channel.protect(torch.from_numpy(data).reshape(6, 3, 224, 224), secret=KEY)
         noise = (torch.stack(list(protected)).reshape(6, dim) - torch.from_numpy(data)).double()
-        expected = channel.noise.power
-        assert float((noise**2).sum(1).mean()) == pytest.approx(expected, rel=0.05)
+        # White noise has most of its power along five directions, where six draws tell little: in
+        # the whitened frame all directions count alike, and the mean of 900,000 squares is near 1.
+        white = channel.noise.whitened(noise.numpy())
+        assert float((white**2).mean()) == pytest.approx(1.0, rel=0.01)
         assert protected[2].dtype == torch.float32
 
 

@@ -93,6 +93,11 @@ class Noise:
         return 0 if self.along is None else int(self.along.size)
 
     @property
+    def follows_all(self) -> bool:
+        """Whether it follows every eigenvector that the spectrum retained."""
+        return self.spectrum is not None and self.directions == self.spectrum.rank
+
+    @property
     def power(self) -> float:
         """The expected squared norm of a draw: the trace of the covariance."""
         if self.scale is not None:
@@ -136,8 +141,9 @@ class Noise:
         """Returns the noise as one product of normal numbers, for draws that nothing must repeat.
 
         Guarantee: what :meth:`Factored.rows` stands for has a covariance that is at least the
-        noise's in every direction, the rounding of the factor included, so that it tells no more.
-        It takes one product with ``len(along)`` rows where :meth:`shape` takes two.
+        noise's in every direction, a factor's rounding to single precision included (that of
+        double precision is not), so that it tells no more. It takes one product with
+        ``len(along)`` rows where :meth:`shape` takes two.
 
         Args:
           single: Whether the records have no more than single precision. The factor is then

@@ -132,8 +132,8 @@ class FreshNoise:
     def __init__(self, noise: Noise, *, single: bool, seed: int | None = None) -> None:
         self._noise = noise
         self.seed = seed
-        # Noise along all directions that follows from a seed stays what it was in version 0.1.0.
-        repeats = seed is not None and noise.directions == noise.dim
+        # Noise along all that a spectrum retained stays, with a seed, what it was in 0.1.0.
+        repeats = seed is not None and noise.follows_all
         self._factored = None if repeats else noise.factored(single)
         self._working = noise.working_type(single)
         if self._factored is not None:
@@ -158,7 +158,8 @@ class FreshNoise:
     def _drawing(self, records: int, served_before: int) -> Callable[[int, int], NDArray[Any]]:
         """Returns what gives the noise of some of a batch's records, or its normal numbers."""
         dim, factored = self._noise.dim, self._factored
-        quick = self._noise.along is None or factored is not None
+        # Products of a large batch want more memory than the batch, and are taken in parts.
+        quick = self._noise.along is None or (factored is not None and records * dim <= _MOST)
         # Two products take far longer than their numbers, and a worker is ahead already.
         if self.seed is None and quick and not in_worker():
             drawn = self._ahead.take(records * dim)

@@ -87,7 +87,7 @@ _VARIANCE = 0.05  # the share of the records' variance that may lie there
 
 
 @dataclass(frozen=True, eq=False)
-class Split:
+class Variances:
     """Variances, none below the floor, that noise may follow one by one or by their mean.
 
     Attributes:
@@ -101,7 +101,7 @@ class Split:
     rank: int
 
     @classmethod
-    def of(cls, spectrum: Spectrum, floor: float) -> Split:
+    def of(cls, spectrum: Spectrum, floor: float) -> Variances:
         """The variances of a spectrum.
 
         The discarded ones count as their mean, or as the floor: of all variances with a total, the
@@ -241,7 +241,7 @@ class FlooredChannel(Channel):
         cls: type[F], spectrum: Spectrum, capacity: float, floor: float, directions: Directions
     ) -> F | None:
         """The channel whose noise follows some directions only; None where it follows all."""
-        split = Split.of(spectrum, floor)
+        split = Variances.of(spectrum, floor)
         if directions == "auto":
             followed = cls._enough(split, capacity)
             if 2 * followed > spectrum.rank:
@@ -274,7 +274,7 @@ class FlooredChannel(Channel):
         )
 
     @classmethod
-    def _alike_outside(cls, split: Split, followed: int, capacity: float) -> Array:
+    def _alike_outside(cls, split: Variances, followed: int, capacity: float) -> Array:
         """Noise variances along ``followed`` directions, and the one of all others last."""
         shares = split.collapsed(followed) / float(split.values[0])
         relative = split.values / float(split.values[0])
@@ -294,7 +294,7 @@ class FlooredChannel(Channel):
         """Noise variances along variances, growing with a multiplier."""
 
     @classmethod
-    def _enough(cls, split: Split, capacity: float) -> int:
+    def _enough(cls, split: Variances, capacity: float) -> int:
         """How many directions the noise has to follow to be nearly what it would be."""
         whole = cls._power(split, split.rank, capacity)
         low, high = split.varied(1 - _VARIANCE) - 1, split.rank  # all are enough
@@ -305,7 +305,7 @@ class FlooredChannel(Channel):
         return high
 
     @classmethod
-    def _power(cls, split: Split, followed: int, capacity: float) -> float:
+    def _power(cls, split: Variances, followed: int, capacity: float) -> float:
         variances = split.over_all(cls._alike_outside(split, followed, capacity))
         return float(split.counts @ variances)
 
