@@ -157,7 +157,7 @@ def test_errors_at_equal_accuracy_count_where_the_attack_beats_the_mean_image():
     # An attack that errs more than a guess shows no protection.
     dead = matched(lambda _: 1.0, guess=(1.0, 0.3))
     assert "beats the mean image at 0 of 202 accuracies" in dead.evidence
-    assert "At the other 202 VMF's MSE is +1.00 to +1.00" in dead.evidence
+    assert "At all 202 VMF's MSE is +1.00 to +1.00" in dead.evidence
 
 
 def test_deaths_are_counted_and_not_taken_for_a_trend():
