@@ -1,7 +1,6 @@
 """The price of choosing, against exact output laws of small mechanisms."""
 
 import math
-import re
 
 import numpy as np
 import pytest
@@ -10,12 +9,10 @@ from hypothesis import strategies as st
 
 from recondite.accounting import Composition, Poisson, epsilon
 from recondite.accounting.selection import (
-    ChoicePrices,
     NegativeBinomialRuns,
     PoissonRuns,
     Trial,
     choice_prices,
-    price_of_choice,
     repeated,
     search_epsilon,
     selection_epsilon,
@@ -194,19 +191,14 @@ def test_noise_for_the_best_of_several_runs():
         calibrate(Gaussian(1.0, dim=10, max_batch_size=1), 1.0, "bayes-capacity", chosen_from=5)
 
 
-def test_the_price_of_a_recommendation_is_a_plain_sentence():
-    prices = choice_prices(Poisson(0.01, 1000).composition(Gaussian(1.0)), 1e-5, 13)
-    every, one = prices.every, prices.one
-    shown = price_of_choice(prices, shown=True)
-    assert "scores of all 13 runs" in shown
-    numbers = [float(n) for n in re.findall(r"(?:at most|costs|be) (\d+\.\d+)", shown)]
-    assert [n >= v for n, v in zip(numbers, (every, one, prices.secret), strict=True)] == [True] * 3
-    assert numbers == pytest.approx([every, one, prices.secret], rel=0.01)
-    assert "The best of 13 runs" in price_of_choice(prices, shown=False)
-    assert "costs nothing" in price_of_choice(prices, shown=True, touched=False)
-    assert "no choice" in price_of_choice(None, shown=True)
-    infinite = ChoicePrices(2, math.inf, math.inf, math.inf)
-    assert "at most ∞" in price_of_choice(infinite, shown=False)
+def test_the_prices_of_choosing_are_those_of_one_of_all_and_of_a_secret_number():
+    one = Poisson(0.01, 1000).composition(Gaussian(1.0))
+    prices = choice_prices(one, 1e-5, 13)
+    assert prices.one == epsilon(Gaussian(1.0), Poisson(0.01, 1000), 1e-5)
+    assert prices.every == epsilon(Gaussian(1.0), Poisson(0.01, 13_000), 1e-5)
+    law = NegativeBinomialRuns.with_mean(13)
+    assert prices.secret == selection_epsilon(one, 1e-5, law)
+    assert prices.one < prices.secret < prices.every
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recondite.numerics.roots import last_met, last_true
+from recondite.numerics.roots import last_true
 
 
 @given(st.floats(1e-12, 1e12), st.booleans())
@@ -45,40 +45,3 @@ def test_nothing_between():
     assert last_true(lambda x: False, 1.0, 2.0) == 1.0
     assert last_true(lambda x: True, 1.0, math.nextafter(1.0, 2.0)) == 1.0
     assert last_true(lambda x: x < 1.5, 1.0, 2.0, relative=0.0) == math.nextafter(1.5, 0)
-
-
-@given(st.floats(1e-6, 1e6), st.booleans(), st.floats(0.2, 5.0))
-def test_a_smooth_excess_needs_few_evaluations_and_stays_on_the_safe_side(root, upwards, power):
-    seen = []
-
-    def excess(x):
-        seen.append(x)
-        return (1 if upwards else -1) * power * math.log(x / root) + 0.1 * math.log(x / root) ** 2
-
-    good, bad = (root / 3, root * 1.4) if upwards else (root * 3, root / 1.4)
-    found = last_met(excess, good, bad, relative=1e-6)
-    assert found == pytest.approx(root, rel=2e-6)
-    assert excess(found) <= 0
-    assert len(seen) < 16, "a bisection takes 21"
-
-
-@given(st.floats(1e-3, 1e3))
-def test_an_excess_that_jumps_or_is_infinite_takes_a_bisection(root):
-    seen = []
-
-    def excess(x):
-        seen.append(x)
-        return math.inf if x > root else -1e-9
-
-    found = last_met(excess, 1e-4, 1e4, relative=1e-6)
-    assert found <= root
-    assert found == pytest.approx(root, rel=2e-6)
-    assert len(seen) <= 2 + 25 + 2
-
-
-def test_a_rough_excess_is_never_missed():
-    def excess(x):
-        return -math.sin(1e9 * x) if 0.9 < x < 1.1 else x - 1.0
-
-    assert excess(last_met(excess, 0.5, 2.0)) <= 0
-    assert last_met(lambda x: 1.0, 1.0, 2.0) == 1.0

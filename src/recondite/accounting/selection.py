@@ -37,7 +37,6 @@ __all__ = [
     "RunCount",
     "Trial",
     "choice_prices",
-    "price_of_choice",
     "repeated",
     "search_epsilon",
     "selection_epsilon",
@@ -262,41 +261,6 @@ def choice_prices(composition: Composition, delta: float, runs: int) -> ChoicePr
         every=selection_epsilon(composition, delta, count),
         secret=selection_epsilon(composition, delta, NegativeBinomialRuns.with_mean(count)),
     )
-
-
-def price_of_choice(prices: ChoicePrices | None, *, shown: bool, touched: bool = True) -> str:
-    """What a recommendation costs beyond the run that it recommends, in one plain sentence.
-
-    Args:
-      prices: The prices of choosing among the runs that were compared, of the dearest one's kind;
-        None where only one was made.
-      shown: Whether the scores of all runs are published (a table, a report), not the best alone.
-      touched: Whether any run saw private records.
-    """
-    if not touched:
-        return "The choice costs nothing: no run that was compared touched private records."
-    if prices is None:
-        return "There was no choice: one run was made, and its own price is the whole price."
-    every, one, secret = (_rounded_up(value) for value in (prices.every, prices.one, prices.secret))
-    what = (
-        f"This shows the scores of all {prices.runs} runs, so that whoever sees it has learnt from "
-        "every one of them"
-        if shown
-        else f"The best of {prices.runs} runs has learnt from every one of them"
-    )
-    return (
-        f"{what}: together they cost ε at most {every}, where one alone costs {one}. Had their "
-        f"number been drawn in secret, with this mean, and the best alone been released, it would "
-        f"be {secret}. A search that never touches private records is free."
-    )
-
-
-def _rounded_up(value: float) -> str:
-    """Three digits, never below the bound."""
-    if not math.isfinite(value) or value == 0:
-        return "∞" if value else "0"
-    step = 10.0 ** (math.floor(math.log10(abs(value))) - 2)
-    return f"{math.ceil(value / step - 1e-9) * step:.4g}"
 
 
 def repeated(composition: Composition, runs: int) -> Composition:
