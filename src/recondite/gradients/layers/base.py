@@ -11,7 +11,7 @@ from torch import nn
 from recondite.gradients.layers import norms
 from recondite.gradients.tape import Entry, Tape, record_detached, wide
 
-__all__ = ["CHUNK", "GenericRule", "Grads", "LayerRule", "samplers"]
+__all__ = ["CHUNK", "FormedRule", "GenericRule", "Grads", "LayerRule", "samplers"]
 
 Grads = dict[nn.Parameter, torch.Tensor]
 
@@ -161,14 +161,10 @@ def samplers() -> dict[type[nn.Module], Any]:
     return found
 
 
-class GenericRule(LayerRule):
-    """Per-sample gradients of small layers (normalisation, embeddings), materialised."""
+class FormedRule(LayerRule):
+    """A rule that knows no way around every record's gradient: norms and sums are of those."""
 
     cost = "one gradient a record in memory"
-
-    def attach(self, tape: Tape, layer: nn.Module) -> None:
-        """Runs the layer through the tape, out of autograd's sight."""
-        layer.forward = record_detached(tape, layer)
 
     def squared_norms(self, entry: Entry) -> torch.Tensor:
         """From the gradients themselves."""
@@ -177,10 +173,15 @@ class GenericRule(LayerRule):
 
     def product(self, entry: Entry, weights: torch.Tensor) -> Grads:
         """From the gradients themselves."""
-        return {
-            parameter: torch.tensordot(weights, grad, dims=1)
-            for parameter, grad in self.per_sample(entry).items()
-        }
+        return {p: torch.tensordot(weights, g, 1) for p, g in self.per_sample(entry).items()}
+
+
+class GenericRule(FormedRule):
+    """Per-sample gradients of small layers (normalisation, embeddings), materialised."""
+
+    def attach(self, tape: Tape, layer: nn.Module) -> None:
+        """Runs the layer through the tape, out of autograd's sight."""
+        layer.forward = record_detached(tape, layer)
 
     def per_sample(self, entry: Entry) -> Grads:
         """Opacus' formula for this kind of layer."""

@@ -21,7 +21,7 @@ from torch.nn.utils.stateless import _reparametrize_module
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from recondite.gradients.forwards import WatchedForward
-from recondite.gradients.layers.base import Grads, LayerRule, quick_sizes
+from recondite.gradients.layers.base import FormedRule, Grads
 from recondite.gradients.tape import Entry, Tape, wide
 
 __all__ = ["SlowRule", "swapped"]
@@ -68,7 +68,7 @@ class _Expand(torch.autograd.Function):
 _expand: Callable[..., torch.Tensor] = _Expand.apply
 
 
-class SlowRule(LayerRule):
+class SlowRule(FormedRule):
     """A module with all its parts, through per-record weights.
 
     Guarantee: gradients are those of each record's own call. A module that mixes records, or keeps
@@ -86,15 +86,6 @@ class SlowRule(LayerRule):
         """Runs the module record by record while training."""
         plain = layer.forward
         layer.forward = WatchedForward(layer, _Calls(tape, layer, plain, self), plain)
-
-    def squared_norms(self, entry: Entry) -> torch.Tensor:
-        """From the gradients themselves."""
-        entry.gradients = self.per_sample(entry)
-        return quick_sizes(entry.gradients)
-
-    def product(self, entry: Entry, weights: torch.Tensor) -> Grads:
-        """From the gradients themselves."""
-        return {p: torch.tensordot(weights, g, 1) for p, g in self.per_sample(entry).items()}
 
     def per_sample(self, entry: Entry) -> Grads:
         """What autograd found; zeros for parameters that the call did not use."""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import torch
 from torch import nn
 
-from recondite.gradients.layers.base import Grads, LayerRule, quick_sizes
+from recondite.gradients.layers.base import FormedRule, Grads, LayerRule
 from recondite.gradients.tape import Entry, Tape, wide
 
 __all__ = ["TiedRule"]
 
 
-class TiedRule(LayerRule):
+class TiedRule(FormedRule):
     """Several layers as one: an embedding and the output that shares its table, for instance.
 
     The norm of a sum does not follow from the norms of its parts, so every record's gradient of
@@ -19,7 +18,6 @@ class TiedRule(LayerRule):
     """
 
     slow = True
-    cost = "one gradient a record in memory"
 
     def __init__(self, rules: dict[nn.Module, LayerRule]) -> None:
         """With the layers and the rule of each; the first stands for all."""
@@ -45,15 +43,6 @@ class TiedRule(LayerRule):
         """Gives every layer its own forward function back."""
         for each, rule in self._rules.items():
             rule.detach(each)
-
-    def squared_norms(self, entry: Entry) -> torch.Tensor:
-        """From the gradients themselves."""
-        entry.gradients = self.per_sample(entry)
-        return quick_sizes(entry.gradients)
-
-    def product(self, entry: Entry, weights: torch.Tensor) -> Grads:
-        """From the gradients themselves."""
-        return {p: torch.tensordot(weights, g, 1) for p, g in self.per_sample(entry).items()}
 
     def per_sample(self, entry: Entry) -> Grads:
         """Of one call of one of the layers; zeros for what only the others have."""
