@@ -47,9 +47,20 @@ from recondite.federated.update import (
 from recondite.mechanisms import Mechanism
 from recondite.numerics.secure import SecureGenerator
 
-__all__ = ["FAILED", "DefenceMod", "defend"]
+__all__ = ["FAILED", "DefenceMod", "defend", "without_update"]
 
 FAILED = "the client app failed in this round; the reason is in the client's own log"
+
+
+def without_update(message: Any, error: Exception) -> Any:
+    """The reply of a client that stays out of the round, or in whose app something went wrong."""
+    if isinstance(error, StayOutError):
+        log(logging.WARNING, f"recondite: this client stays out of the round: {error}")
+        return error_reply(message, str(error))
+    # What went wrong may tell of the data: it stays here.
+    written = "".join(traceback.format_exception(error))
+    logging.getLogger("flwr").error("recondite: %s", written)
+    return error_reply(message, FAILED)
 
 
 @dataclass(frozen=True)
@@ -86,13 +97,8 @@ class DefenceMod:
             return error_reply(message, "a defended client answers training messages only")
         try:
             return self._train(message, context, call_next)
-        except StayOutError as reason:
-            log(logging.WARNING, f"recondite: this client stays out of the round: {reason}")
-            return error_reply(message, str(reason))
-        except Exception:
-            # What went wrong may tell of the data: it stays here.
-            logging.getLogger("flwr").error("recondite: %s", traceback.format_exc())
-            return error_reply(message, FAILED)
+        except Exception as error:
+            return without_update(message, error)
 
     def _train(self, message: Any, context: Any, call_next: Any) -> Any:
         if "stage" in message.content.config_records.get("secaggplus_configs", {}):

@@ -13,7 +13,6 @@ import contextlib
 import hashlib
 import logging
 import threading
-import traceback
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -26,8 +25,8 @@ from recondite import _validate
 from recondite.federated.auditor import Auditor
 from recondite.federated.central import CentralNoise
 from recondite.federated.flower import flower, log
-from recondite.federated.flower.mod import FAILED, DefenceMod
-from recondite.federated.flower.replies import arrays_of, error_reply, reply_arrays, train_reply
+from recondite.federated.flower.mod import DefenceMod, without_update
+from recondite.federated.flower.replies import arrays_of, reply_arrays, train_reply
 from recondite.federated.flower.strategy import present
 from recondite.federated.policy import StayOutError
 from recondite.federated.shared_noise import LEVELS, SharedNoise
@@ -103,13 +102,8 @@ def secured(defence: DefenceMod | None, least: int = 2) -> Callable[[Any, Any, A
                 return protocol.secaggplus_mod(message, context, inside)
         except _Refused as refusal:
             return refusal.reply
-        except StayOutError as reason:
-            log(logging.WARNING, f"recondite: this client stays out of the round: {reason}")
-            return error_reply(message, str(reason))
-        except Exception:
-            # What went wrong may tell of the data: it stays here.
-            logging.getLogger("flwr").error("recondite: %s", traceback.format_exc())
-            return error_reply(message, FAILED)
+        except Exception as error:
+            return without_update(message, error)
 
     return mod
 
