@@ -1,4 +1,4 @@
-"""The comparison engine: what scheduling and storing add to the work, and how workers scale."""
+"""Studies: what scheduling and storing add to the work, and how workers scale."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def _tasks(runs: int) -> list[dict[str, Any]]:
 
 
 class _Engine:
-    """An engine whose workers have started and imported everything."""
+    """An executor whose workers have started and imported everything."""
 
     def __init__(self, workers: int, tasks: list[dict[str, Any]]) -> None:
-        from recondite.studies.executors.local import LocalEngine
+        from recondite.studies.executors.local import LocalExecutor
 
-        self.engine, self.tasks = LocalEngine(workers), tasks
-        self.engine.run(tasks[: 2 * workers], lambda *event: None)
+        self.executor, self.tasks = LocalExecutor(workers), tasks
+        self.executor.run(tasks[: 2 * workers], lambda *event: None)
 
     def seconds(self) -> float:
         """Wall-clock time of all tasks, rows stored as they come."""
@@ -61,7 +61,7 @@ class _Engine:
                     store.append(event["row"])
 
             start = time.perf_counter()
-            self.engine.run([{**task, "work": f"{folder}/work"} for task in self.tasks], keep)
+            self.executor.run([{**task, "work": f"{folder}/work"} for task in self.tasks], keep)
             spent = time.perf_counter() - start
             assert len(store.rows) == len(self.tasks)
         return spent
@@ -85,8 +85,8 @@ def _overhead(settings: Settings) -> Iterator[Row]:
         sides = {"one": one.seconds, "alone": lambda: _alone(tasks), "two": two.seconds}
         seconds = interleave(sides, min(3, settings.repetitions))
     finally:
-        one.engine.close()
-        two.engine.close()
+        one.executor.close()
+        two.executor.close()
     medians = {side: statistics.median(values) for side, values in seconds.items()}
     yield Row(
         name=f"comparison: {len(tasks)} tiny runs, one worker",

@@ -119,6 +119,13 @@ RENAMED = {
     "recondite.records.arrays.Records": "recondite.records.base.Records",
     "recondite.report.claims.Claim": "recondite.report.claims.ClaimedBound",
     "recondite.report.rows.Run": "recondite.report.rows.StoredRun",
+    "recondite.studies.executors.Engine": "recondite.studies.executors.base.Executor",
+    "recondite.studies.executors.base.Engine": "recondite.studies.executors.base.Executor",
+    "recondite.studies.executors.local.LocalEngine": (
+        "recondite.studies.executors.local.LocalExecutor"
+    ),
+    "recondite.studies.executors.make_engine": "recondite.studies.executors.make_executor",
+    "recondite.studies.executors.ray.RayEngine": "recondite.studies.executors.ray.RayExecutor",
     "recondite.studies.estimate.Estimate": "recondite.studies.estimate.TimeEstimate",
     "recondite.studies.grid.Cell": "recondite.studies.grid.GridCell",
     "recondite.studies.grid.Want": "recondite.studies.grid.MissingStrength",

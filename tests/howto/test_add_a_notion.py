@@ -88,23 +88,10 @@ def test_it_is_the_total_variation(installed):
     assert "membership advantage" in str(account)
 
 
-def test_it_is_in_a_comparison_and_its_report(installed, tmp_path, monkeypatch, capsys):
-    pytest.importorskip("torch")
-    from recondite.studies import runner
+@pytest.mark.usefixtures("in_this_process")
+def test_it_is_in_a_comparison_and_its_report(installed, tmp_path, capsys):
     from recondite.studies.store import load
-    from recondite.studies.tasks import run_task
 
-    class Inline:
-        workers = 1
-
-        def run(self, tasks, handle):
-            for task in tasks:
-                run_task(task, lambda event, task=task: handle(0, task, event))
-
-        def close(self):
-            pass
-
-    monkeypatch.setattr(runner, "make_engine", lambda engine, workers: Inline())
     (tmp_path / "study.yaml").write_text(STUDY)
     out = tmp_path / "run"
     assert run(["-q", "compare", str(tmp_path / "study.yaml"), "--out", str(out)]) == 0

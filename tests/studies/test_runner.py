@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from recondite.studies import source
-from recondite.studies.executors.local import LocalEngine
+from recondite.studies.executors.local import LocalExecutor
 from recondite.studies.runner import compare
 from recondite.studies.store import RECORDS, load, read_study
 from recondite.studies.study import Study
@@ -179,35 +179,35 @@ def test_a_failing_cell_is_recorded_and_stops_no_other(study_file, tmp_path):
 
 def test_a_worker_that_dies_gets_one_more_try_and_then_a_reason():
     seen = []
-    engine = LocalEngine(1)
+    executor = LocalExecutor(1)
     task = {"kind": "cell", "title": "x", "attacks": {}}
 
     def kill(number, task, event):
         seen.append(event)
 
     # Workers that end at once, whatever they are asked.
-    start = engine._start
+    start = executor._start
 
     def dying(number):
         worker = start(number)
         worker.process.kill()
         return worker
 
-    engine._start = dying
+    executor._start = dying
     try:
-        engine.run([task], kill)
+        executor.run([task], kill)
     finally:
-        engine.close()
+        executor.close()
     assert [event["type"] for event in seen] == ["error"]
     assert "ended by signal SIGKILL: out of memory?" in seen[0]["reason"]
 
 
 def test_our_own_mistakes_are_errors_of_the_task():
     seen = []
-    engine = LocalEngine(1)
+    executor = LocalExecutor(1)
     try:
-        engine.run([{"kind": "cell", "title": "x"}], lambda *event: seen.append(event[2]))
+        executor.run([{"kind": "cell", "title": "x"}], lambda *event: seen.append(event[2]))
     finally:
-        engine.close()
+        executor.close()
     assert seen[-1]["type"] == "error"
     assert "KeyError" in seen[-1]["reason"]

@@ -67,7 +67,7 @@ def search(monkeypatch, tmp_path):
 
     def run(study, count=4, left=10**9, **options):
         made = Inline(left)
-        monkeypatch.setattr(runner, "make_engine", lambda *_: made)
+        monkeypatch.setattr(runner, "make_executor", lambda *_: made)
         monkeypatch.setattr(type(study.search.law()), "draw", lambda self, rng: count)
         return runner.compare(study, tmp_path / "run", **options), made
 

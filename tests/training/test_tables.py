@@ -127,22 +127,10 @@ def test_batches_of_records_come_from_their_tensors(people):
     assert tensors_of(own) is None
 
 
-def test_a_study_compares_defences_on_a_table(people, tmp_path, monkeypatch):
-    from recondite.studies import runner
+@pytest.mark.usefixtures("in_this_process")
+def test_a_study_compares_defences_on_a_table(people, tmp_path):
     from recondite.studies.store import load
-    from recondite.studies.tasks import run_task
 
-    class Inline:
-        workers = 1
-
-        def run(self, tasks, handle):
-            for task in tasks:
-                run_task(task, lambda event, task=task: handle(0, task, event))
-
-        def close(self):
-            pass
-
-    monkeypatch.setattr(runner, "make_engine", lambda engine, workers: Inline())
     (tmp_path / "study.yaml").write_text(
         "name: people\ndata: people.csv#rich\nmodel: mlp2\n"
         "defences:\n  - name: none\n  - {name: gaussian, noise_multiplier: 2.0}\n"

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from recondite._version import __version__
 from recondite.studies import rows
 from recondite.studies.checks import facts_of
-from recondite.studies.executors import Engine, make_engine
+from recondite.studies.executors import Executor, make_executor
 from recondite.studies.facts import Facts
 from recondite.studies.grid import GridCell, MissingStrength, cells, missing_strengths
 from recondite.studies.shapes import CellTask, Event, Row, Shared, Task
@@ -84,7 +84,7 @@ def compare(
 
     Guarantee: a row is on the disk as soon as it is finished; a run that is killed at any moment
     and started again ends with the same rows (times aside) as one that was not. Rows depend on
-    the study and the data alone, not on the engine or the number of workers; with ``search`` also
+    the study and the data alone, not on the executor or the number of workers; with ``search`` also
     on what was drawn before the first run, and there are rows of the best run only.
 
     Args:
@@ -107,29 +107,29 @@ def compare(
     with Store(run) as store:
         job = _Job(study, found, store, data_dir, monitor or _Silent(), retry_failed, on_row)
         job.write_study(None)
-        engines: list[Engine] = []
+        executors: list[Executor] = []
 
-        def on_engine(tasks: Sequence[Task], stage: str, handle: Any) -> None:
+        def on_executor(tasks: Sequence[Task], stage: str, handle: Any) -> None:
             # Workers start when there is something to do: a finished run costs nothing.
-            if tasks and not engines:
-                engines.append(make_engine(engine, workers))
+            if tasks and not executors:
+                executors.append(make_executor(engine, workers))
             if tasks:
-                job.monitor.begin(stage, len(tasks), engines[0].workers)
+                job.monitor.begin(stage, len(tasks), executors[0].workers)
                 try:
-                    engines[0].run(tasks, handle)
+                    executors[0].run(tasks, handle)
                 finally:
                     job.monitor.end()
 
         try:
-            strengths = job.targets(on_engine)
+            strengths = job.targets(on_executor)
             if study.search is None:
                 job.grid = cells(study, found, strengths)
             else:
-                job.grid = job.searched(on_engine, strengths)
+                job.grid = job.searched(on_executor, strengths)
             job.write_study(None)
-            job.cells(on_engine)
+            job.cells(on_executor)
         finally:
-            for each in engines:
+            for each in executors:
                 each.close()
         job.write_study(time.perf_counter() - started)
         shutil.rmtree(store.folder / WORK, ignore_errors=True)
@@ -199,7 +199,7 @@ class _Job:
         self.new: set[str] = set()
         self.shared = shared(study, facts, data_dir, str((store.folder / WORK).resolve()))
 
-    def targets(self, on_engine: Any) -> dict[str, Row]:
+    def targets(self, on_executor: Any) -> dict[str, Row]:
         """The strength of every target, found now or before."""
         sought = missing_strengths(self.study, self.facts)
         if not sought:
@@ -219,10 +219,10 @@ class _Job:
                     found.append({"key": task["key"], "kind": "target", "failure": event["reason"]})
                 self.monitor.event(worker, task, event)
 
-            on_engine(missing, "strengths", handle)
+            on_executor(missing, "strengths", handle)
             return dict(found.rows)
 
-    def searched(self, on_engine: Any, strengths: Mapping[str, Row]) -> list[GridCell]:
+    def searched(self, on_executor: Any, strengths: Mapping[str, Row]) -> list[GridCell]:
         """The best of a secret number of runs, made now or before; nothing where there were none.
 
         Raises:
@@ -259,11 +259,11 @@ class _Job:
                             found.append(rows.failed(given, key, attack, event["reason"]))
                     self.monitor.event(worker, task, event)
 
-                on_engine(list(tasks.values()), "runs of the search", handle)
+                on_executor(list(tasks.values()), "runs of the search", handle)
             trials.finish(there)
         return trials.winner()
 
-    def cells(self, on_engine: Any) -> None:
+    def cells(self, on_executor: Any) -> None:
         """Every row that is not there yet."""
         tasks = []
         for cell in self.grid:
@@ -295,7 +295,7 @@ class _Job:
             self.monitor.event(worker, task, event)
 
         known = {task["key"]: task for task in tasks}
-        on_engine(tasks, "runs", handle)
+        on_executor(tasks, "runs", handle)
 
     def _relabel(self, cell: GridCell) -> None:
         """A label is no reason to run anything again."""

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from recondite.studies.executors.base import Engine, OnEvent, Task
+from recondite.studies.executors.base import Executor, OnEvent, Task
 
-__all__ = ["Engine", "OnEvent", "Task", "make_engine"]
+__all__ = ["Executor", "OnEvent", "Task", "make_executor"]
 
 ENGINES = ("local", "ray")
 
 
-def make_engine(name: str, workers: int | None = None) -> Engine:
-    """An engine by its name.
+def make_executor(name: str, workers: int | None = None) -> Executor:
+    """An executor by its name.
 
     Args:
       name: "local" or "ray".
@@ -22,9 +22,9 @@ def make_engine(name: str, workers: int | None = None) -> Engine:
     if workers is not None:
         _validate.at_least("workers", workers, 1)
     if name == "ray":
-        from recondite.studies.executors.ray import RayEngine
+        from recondite.studies.executors.ray import RayExecutor
 
-        return RayEngine(workers)
-    from recondite.studies.executors.local import LocalEngine
+        return RayExecutor(workers)
+    from recondite.studies.executors.local import LocalExecutor
 
-    return LocalEngine(workers)
+    return LocalExecutor(workers)

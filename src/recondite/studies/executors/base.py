@@ -1,4 +1,4 @@
-"""What an engine does, and nothing more."""
+"""What an executor does, and nothing more."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from typing import Protocol
 
 from recondite.studies.shapes import Event, Task
 
-__all__ = ["Engine", "OnEvent", "Task"]
+__all__ = ["Executor", "OnEvent", "Task"]
 
-# Called in the engine's own thread with the worker's number, the task and the event.
+# Called in the executor's own thread with the worker's number, the task and the event.
 OnEvent = Callable[[int, Task, Event], None]
 
 
-class Engine(Protocol):
+class Executor(Protocol):
     """Runs tasks and hands their events on.
 
     Every task ends with one event ``done``, or ``error`` with a ``reason``: also where the process

@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 from recondite.studies.executors.base import OnEvent
 from recondite.studies.shapes import Event, Task
 
-__all__ = ["LocalEngine"]
+__all__ = ["LocalExecutor"]
 
 _TRIES = 2  # a task whose worker died gets one more
 
@@ -45,7 +45,7 @@ class _Worker:
             pass  # it is dead: the end of its output says so
 
 
-class LocalEngine:
+class LocalExecutor:
     """Runs tasks on ``workers`` processes, one thread each.
 
     Args:
@@ -60,7 +60,7 @@ class LocalEngine:
         self._running: dict[int, _Worker] = {}
 
     def run(self, tasks: Sequence[Task], on_event: OnEvent) -> None:
-        """Runs all tasks; see :class:`~recondite.studies.executors.base.Engine`."""
+        """Runs all tasks; see :class:`~recondite.studies.executors.base.Executor`."""
         waiting = deque(tasks)
         tries: dict[int, int] = {}
         left = len(waiting)

@@ -13,7 +13,7 @@ from typing import Any
 from recondite.studies.executors.base import OnEvent
 from recondite.studies.shapes import Event, Task
 
-__all__ = ["RayEngine"]
+__all__ = ["RayExecutor"]
 
 _TRIES = 3  # of a task whose node or process dies
 
@@ -31,7 +31,7 @@ def stream(task: Task) -> Iterator[Event]:
             return
 
 
-class RayEngine:
+class RayExecutor:
     """Runs tasks on Ray, one core each.
 
     Args:
@@ -69,7 +69,7 @@ class RayEngine:
         self._remote = ray.remote(num_cpus=1, max_retries=0)(stream)
 
     def run(self, tasks: Sequence[Task], on_event: OnEvent) -> None:
-        """Runs all tasks; see :class:`~recondite.studies.executors.base.Engine`."""
+        """Runs all tasks; see :class:`~recondite.studies.executors.base.Executor`."""
         waiting = deque((task, _TRIES) for task in tasks)
         free = deque(range(self.workers))
         running: dict[Any, tuple[int, Task, int]] = {}
