@@ -114,23 +114,23 @@ class RecordNoise:
 
 @dataclass(frozen=True)
 class NaturalNoise(RecordNoise):
-    """Noise with the records' own covariance."""
+    """The same noise on every feature."""
 
     name: ClassVar[str] = "natural-channel"
     title: ClassVar[str] = "Natural channel"
     explanation: ClassVar[str] = (
-        "Every record gets noise that looks like the records themselves before training uses it."
+        "Every record gets the same random noise on all its values before training uses it."
     )
 
 
 @dataclass(frozen=True)
 class WhiteNoise(RecordNoise):
-    """The same noise on every feature."""
+    """Noise with the records' own covariance."""
 
     name: ClassVar[str] = "white-channel"
     title: ClassVar[str] = "White channel"
     explanation: ClassVar[str] = (
-        "Every record gets the same random noise on all its values before training uses it."
+        "Every record gets noise that looks like the records themselves before training uses it."
     )
 
 

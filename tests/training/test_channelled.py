@@ -1,19 +1,25 @@
 """Training with a channel: noise on records, ordinary steps, an account of its own."""
 
 import json
+import math
 
 import numpy as np
 import pytest
 import torch
 
 import recondite as rc
+from recondite.channels import MinimumPowerChannel, WhiteChannel
 from recondite.channels.registry import CHANNELS as REGISTERED
+from recondite.channels.spectral import FlooredChannel
 from recondite.cli.main import run
+from recondite.defences import MinimumPowerNoise, WhiteNoise
 from recondite.mechanisms.none import NoNoise
 from recondite.training.plan import CHANNELS, Plan
 from recondite.training.trainer import train
 
 torch.set_num_threads(1)
+
+FITTED = {"white": WhiteChannel, "minimum-power": MinimumPowerChannel}
 
 
 def plan(channel="natural", **changes):
@@ -205,6 +211,39 @@ def test_uses_of_another_channel_in_the_folder_are_refused(noise, tmp_path):
     with pytest.raises(ValueError, match="holds uses of another channel") as caught:
         train(plan(capacity=1.0, channel_noise=noise), out=tmp_path)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("seed", [None, 7])
+@pytest.mark.parametrize("channel", ["white", "minimum-power"])
+def test_a_run_begun_with_noise_along_all_directions_goes_on_with_it(
+    channel, seed, tmp_path, monkeypatch
+):
+    """As version 0.1.0 did: what it counted is of the same noise, and the account stays finite."""
+    mine = plan(channel, channel_noise="per_step", epochs=1, seed=seed, capacity=5.0)
+    with monkeypatch.context() as old:
+        old.setattr(FlooredChannel, "following", lambda self, directions="auto": self)
+        with pytest.raises(KeyboardInterrupt):
+            train(mine, out=tmp_path / "run", progress=stop)
+        whole, _ = train(mine)
+    record, _ = train(mine, out=tmp_path / "run")
+    assert record.defence["noise_std"] == pytest.approx(whole.defence["noise_std"], rel=1e-6)
+    assert record.privacy["epsilon"]["pld"] < math.inf
+    lines = (tmp_path / "run" / "channel.jsonl").read_text().splitlines()
+    assert len({json.loads(line)["law"] for line in lines if "law" in line}) == 1
+    few, _ = train(mine)
+    assert few.defence["noise_std"] != pytest.approx(whole.defence["noise_std"], rel=1e-3)
+
+
+def test_only_noise_drawn_at_every_use_follows_fewer_directions():
+    rng = np.random.default_rng(0)
+    rows = rng.standard_normal((300, 60)) * np.geomspace(3, 0.01, 60)
+    for kind in (WhiteNoise, MinimumPowerNoise):
+        once, fresh = (kind(2.0, noise=noise).fit(rows, (60,)) for noise in ("once", "per_step"))
+        full = FITTED[once.name].fit(rows, 2.0)
+        assert once.noise.directions == full.noise.directions == 60
+        assert once.noise.fingerprint() == full.noise.fingerprint()
+        assert fresh.noise.directions < 30
+        assert fresh.capacity_nats == pytest.approx(full.capacity_nats, rel=1e-9)
 
 
 def test_uses_of_another_channel_by_the_same_secret_have_no_finite_epsilon(tmp_path):
