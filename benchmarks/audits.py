@@ -28,7 +28,7 @@ from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -65,6 +65,8 @@ SAMPLINGS = ("poisson", "allocation", "fixed-size", "shuffled")
 CLIPPINGS = ("flat", "per-layer", "automatic", "psac", "scale")
 DELTA = 0.02
 _CANARY, _OTHER = 50.0, 1e-3  # gradients in units of the clipping norm
+_LENGTHENING = ("scale", "automatic")  # clipping that makes short gradients longer
+_TILT = 1e-3  # by which the others then point away from the canary
 _SLACK = 1.005  # of what is allowed: rounding of float32 and of the accountant
 _MOST = 4000  # steps of a data set
 
@@ -125,7 +127,7 @@ def draw(seed: int, fault: str | None = None) -> Case:
     # Two blocks of a direction need four coordinates.
     sizes = (rng.randint(4, 6), *(rng.randint(2, 6) for _ in range(rng.randint(0, 2))))
     strength = rng.uniform(0.6, 1.4) if mechanism == "gaussian" else rng.uniform(1.0, 4.0)
-    return Case(
+    case = Case(
         seed=seed,
         mechanism=mechanism,
         strength=round(strength, 3),
@@ -142,6 +144,11 @@ def draw(seed: int, fault: str | None = None) -> Case:
         reduction=rng.choice(["sum", "mean"]),
         fault=fault,
     )
+    if fault == FAULTS[0] and mechanism != "gaussian" and case.clipping in _LENGTHENING:
+        # One other record, made as long as the canary, hides half of what it turns; two need not.
+        records = max(3, records)
+        case = replace(case, records=records, batch_size=records)
+    return case
 
 
 class Rows(nn.Module):
@@ -164,15 +171,31 @@ class Rows(nn.Module):
         return out
 
 
+def gradients(case: Case, sign: float, direction: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """One row a record, the canary's first, in units of the clipping norm.
+
+    The others' sum is short and points away from the canary, so that it turns the sum around. Where
+    clipping makes them as long as the canary, and all are in every batch, they stand all around it
+    and cancel out but for a tilt.
+    """
+    rows = np.outer(np.full(case.records, -_OTHER), direction)
+    count = case.records - 1
+    if count > 1 and case.batch_size == case.records and case.clipping in _LENGTHENING:
+        across = np.linalg.qr(np.column_stack([direction, np.eye(len(direction))[:, :2]]))[0]
+        turn = 2 * np.pi * np.arange(count) / count
+        around = np.column_stack([np.cos(turn), np.sin(turn)]) @ across[:, 1:].T
+        rows[1:] = _OTHER * (around - _TILT * direction)
+    rows[0] = sign * _CANARY * direction
+    return rows
+
+
 def private(case: Case, sign: float, seed: int) -> tuple[PrivacyEngine, Rows, Any, Any, Any]:
     """The engine and what it made, for a data set whose canary has ``sign`` times a direction."""
     dtype = torch.float64 if case.double else torch.float32
     dim = sum(case.sizes)
     direction = np.linspace(1.0, 2.0, dim)
     direction /= np.linalg.norm(direction)
-    weights = np.full(case.records, -_OTHER)
-    weights[0] = sign * _CANARY
-    data = torch.from_numpy(np.outer(weights * case.norm, direction)).to(dtype)
+    data = torch.from_numpy(case.norm * gradients(case, sign, direction)).to(dtype)
     torch.manual_seed(seed)
     model = Rows(case.sizes, case.frozen).to(dtype)
     if not case.frozen:

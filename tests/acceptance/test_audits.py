@@ -4,6 +4,7 @@ import json
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -25,6 +26,19 @@ def test_a_planted_fault_is_detected(fault):
     case = audits.draw(10**6 * (1 + audits.FAULTS.index(fault)), fault)
     row = audits.audit(case, 300 if case.batch_size == case.records else 100, MISS)
     assert row["violated"], row
+
+
+def test_a_fault_shows_where_clipping_makes_the_others_as_long_as_the_canary():
+    """Missed once: seven others of one direction outweighed it, so that nothing was turned."""
+    case = audits.draw(1_000_006, audits.FAULTS[0])
+    assert (case.mechanism, case.clipping, case.records) == ("vmf", "scale", 8)
+    direction = np.full(sum(case.sizes), sum(case.sizes) ** -0.5)
+    rows = audits.gradients(case, 1.0, direction)
+    lengths = np.linalg.norm(rows, axis=1, keepdims=True)
+    others = (rows / lengths)[1:].sum(0)
+    assert -0.1 < others @ direction < 0
+    assert np.linalg.norm(others) < 0.1
+    assert audits.audit(case, 300, MISS)["violated"]
 
 
 def test_the_committed_results_are_of_a_thousand_cases_without_a_violation():
