@@ -163,10 +163,29 @@ def test_chances_with_one_candidate_of_every_label():
     ):
         groups = [row[1:][pool == label] for label in range(3) if label != own]
         wins = [
-            math.prod(1.0 if row[0] > x else 0.5 if row[0] == x else 0.0 for x in drawn)
+            0.0 if max(drawn) > row[0] else 1.0 / (1 + sum(x == row[0] for x in drawn))
             for drawn in itertools.product(*groups)
         ]
         assert found == pytest.approx(sum(wins) / len(wins))
+
+
+def test_a_record_that_never_took_part_is_a_blind_guess_among_labels_too():
+    """All scores are level then: one of n, not a coin against each of them."""
+    labels = np.arange(10)
+    level = chances_one_a_label(np.zeros((10, 31)), labels, np.repeat(labels, 3))
+    assert level == pytest.approx(np.full(10, 0.1))
+
+
+@pytest.mark.parametrize(
+    ("scores", "pool", "match"),
+    [
+        (np.full((2, 5), np.nan), [0, 0, 1, 1], "scores must be numbers"),
+        (np.zeros((2, 5)), [0, 0, 0, 0], "none of label 1"),
+    ],
+)
+def test_games_among_labels_refuse_what_they_cannot_play(scores, pool, match):
+    with pytest.raises(ValueError, match=match):
+        chances_one_a_label(scores, np.array([0, 1]), np.array(pool))
 
 
 def test_no_information_is_a_blind_guess():

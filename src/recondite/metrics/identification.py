@@ -97,7 +97,7 @@ def chances_one_a_label(scores: Array, targets: Array, pool: Array) -> Array:
     """The chance of each game that the target beats one other of every other label.
 
     Candidates that differ in their labels: n is the number of labels. Exact over the draw of the
-    others, ties broken by a coin of each pair.
+    others and over the coin that breaks ties: who knows nothing at all wins one game in n.
 
     Args:
       scores: One row a game: the target's score, then those of the pool.
@@ -106,11 +106,24 @@ def chances_one_a_label(scores: Array, targets: Array, pool: Array) -> Array:
     """
     games, labels = np.asarray(scores, float), np.asarray(pool)
     own, others = games[:, :1], games[:, 1:]
-    below = (others < own) + 0.5 * (others == own)
+    if np.isnan(games).any():
+        raise ValueError("scores must be numbers: a step's likelihood was not finite")
     names = np.unique(np.append(labels, targets))
-    wins = np.stack([below[:, labels == name].mean(1) for name in names], 1)
-    wins[names[None, :] == np.asarray(targets)[:, None]] = 1.0
-    out: Array = wins.prod(1)
+    missing = [str(name) for name in names if name not in labels]
+    if missing:
+        raise ValueError(f"pool must have records of every label: none of label {missing[0]}")
+    mine = names[None, :] == np.asarray(targets)[:, None]
+    below, level = (
+        np.stack([side[:, labels == name].mean(1) for name in names], 1)
+        for side in (others < own, others == own)
+    )
+    below[mine], level[mine] = 1.0, 0.0
+    # Of J ties the coin gives 1/(1 + J), the integral of u^J over [0, 1]: with independent labels
+    # that of a polynomial in u, for which so many nodes are exact.
+    nodes, weights = np.polynomial.legendre.leggauss(len(names) // 2 + 1)
+    out: Array = np.zeros(len(games))
+    for node, weight in zip(0.5 * (1.0 + nodes), 0.5 * weights, strict=True):
+        out += weight * (below + node * level).prod(1)
     return out
 
 
