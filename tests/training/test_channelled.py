@@ -219,7 +219,7 @@ def test_a_run_begun_with_noise_along_all_directions_goes_on_with_it(
     channel, seed, tmp_path, monkeypatch
 ):
     """As version 0.1.0 did: what it counted is of the same noise, and the account stays finite."""
-    mine = plan(channel, channel_noise="per_step", epochs=1, seed=seed, capacity=5.0)
+    mine = plan(channel, channel_noise="per_step", epochs=1, seed=seed, capacity=2.0)
     with monkeypatch.context() as old:
         old.setattr(FlooredChannel, "following", lambda self, directions="auto": self)
         with pytest.raises(KeyboardInterrupt):
