@@ -84,7 +84,13 @@ def page() -> None:
         NO_CIFAR100.format(study="dirdp-v1", table="1"),
         "## Again",
         "`recondite reproduce dirdp-v1/table-3 --device cuda` and so on. Rows:\n\n"
-        + sources("dirdp-v1-attacks", "dirdp-v1-accuracy", "dirdp-v1-usual", "dirdp-v1-pictures"),
+        + sources(
+            "dirdp-v1-attacks",
+            "dirdp-v1-accuracy",
+            "dirdp-v1-usual",
+            "dirdp-v1-pictures",
+            "intruder",
+        ),
     ]
     write("dirdp-v1", parts)
 

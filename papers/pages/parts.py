@@ -141,9 +141,9 @@ def figures(study: str) -> str:
             continue
         found = {job: rows(job) for _, job, _ in item.jobs}
         name = item.name.replace("/", "-")
-        small = any(row.get("run") for part in found.values() for row in part)
+        marks = [row["run"] for part in found.values() for row in part if row.get("run")]
         if draw(item.figure, found, item.cells(found), RESULTS, IMAGES / f"{name}.svg"):
-            mark = " Small run on a CPU, in part or in whole." if small else ""
+            mark = f" S{marks[0][1:]}, in part or in whole." if marks else ""
             out.append(f"**{item.name}**: {item.title}.{mark}\n")
             out.append(f"![{item.title}](../images/studies/{name}.svg)\n")
     return "\n".join(out)
@@ -168,7 +168,8 @@ def commands(study: str, short_of: dict[str, str] | None = None) -> str:
         ]
         cells = item.cells({job: rows(job) for _, job, _ in item.jobs})
         run = sum(cell.ours is not None for cell in cells)
-        small = sum("small run" in (row.get("run") or "") for row in found)
+        marks = [row["run"] for row in found if "small run" in (row.get("run") or "")]
+        small = len(marks)
         cuts = list(dict.fromkeys(row["cut"] for row in found if row.get("cut")))
         cuts += [text for text in [(short_of or {}).get(item.name)] if text]
         short = sum("stopped by the time limit" in cell.why for cell in cells)
@@ -177,7 +178,7 @@ def commands(study: str, short_of: dict[str, str] | None = None) -> str:
         if run == len(cells) and run and not small and not cuts:
             continue
         state = f"{run} of {len(cells)} cells"
-        state += f", {small} of {len(found)} rows of a small run on a CPU" if small else ""
+        state += f", {small} of {len(found)} rows of a {marks[0]}" if small else ""
         state += f"; {'; '.join(cuts[:3])}" if cuts else ""
         if not run:
             state = "not run"
