@@ -1,5 +1,7 @@
 """Record-level training and data channels behind the mod; Γ_client over rounds and steps."""
 
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import torch
@@ -172,6 +174,20 @@ def test_fresh_noise_accumulates_over_rounds_and_local_steps(message, context, t
 def test_an_app_that_goes_around_its_loaders_stays_out(message, context, tmp_path, channel):
     mod = defend(channel=channel, ledger=tmp_path)
     assert mod(message(weights()), context(), plain_app(direct=True)).has_error()
+    assert ReleaseLedger(tmp_path).lines() == []
+
+
+def test_an_app_that_reads_its_loaders_in_a_thread_stays_out(message, context, tmp_path, channel):
+    app = plain_app()
+
+    def training(*given):
+        threads = ThreadPoolExecutor(1)
+        loader = DataLoader(TensorDataset(RECORDS, LABELS), batch_size=20)
+        threads.submit(lambda: next(iter(loader))).result()
+        return app(*given)
+
+    mod = defend(channel=channel, ledger=tmp_path)
+    assert mod(message(weights()), context(), training).has_error()
     assert ReleaseLedger(tmp_path).lines() == []
 
 

@@ -50,10 +50,16 @@ def test_an_error_inside_gives_it_back_too(tmp_path):
     assert DataLoader.__iter__ is before
 
 
-def test_other_threads_read_what_they_hold(loader, tmp_path):
-    found = []
-    with serving(made(tmp_path)):
+def test_other_threads_read_what_they_hold_and_the_round_has_no_account(loader, tmp_path):
+    found, mine = [], made(tmp_path)
+    with serving(mine):
+        read(loader)
         other = threading.Thread(target=lambda: found.append(read(loader)))
         other.start()
         other.join()
     assert torch.equal(found[0], RECORDS)
+    with pytest.raises(ValueError, match="in another thread"):
+        mine.account()
+    with serving(mine):
+        read(loader)
+    assert mine.account()["per_record"] == pytest.approx(0.4)

@@ -59,11 +59,17 @@ class Serving:
         self._total, self._seed = total, seed
         self._made: dict[int, tuple[Any, Any]] = {}
         self._used: set[int] = set()
+        self._elsewhere = False
 
     def begin(self) -> None:
         """A round begins: twins of loaders that the last one did not use are forgotten."""
         self._made = {key: self._made[key] for key in self._used}
         self._used = set()
+        self._elsewhere = False
+
+    def read_elsewhere(self) -> None:
+        """Another thread, which nothing was served to, read records while the app trained."""
+        self._elsewhere = True
 
     def protected(self, loader: Any) -> Any:
         """The protected twin of a loader, made once for every data set."""
@@ -86,8 +92,13 @@ class Serving:
         """What was told of the record that was told most of.
 
         Raises:
-          ValueError: If no batch went through the channel.
+          ValueError: If no batch went through the channel, or some were read in another thread.
         """
+        if self._elsewhere:
+            raise ValueError(
+                "a loader was read in another thread while the app trained, past the channel: the "
+                "app must read its records in the thread that its training function is called in"
+            )
         if not self._used:
             raise ValueError(
                 "no batch went through the channel: the app must read its records through torch "
@@ -108,35 +119,44 @@ class _AskingLoaders:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._inside = 0
+        self._inside: list[Serving] = []
         self._original: Any = None
 
-    def enter(self) -> None:
+    def enter(self, serving: Serving) -> None:
         """The first one in has loaders ask, when they are iterated."""
         import torch.utils.data
 
         with self._lock:
-            self._inside += 1
-            if self._inside > 1:
+            self._inside.append(serving)
+            if len(self._inside) > 1:
                 return
             kind: Any = torch.utils.data.DataLoader
             original = self._original = kind.__iter__
 
             def iterate(loader: Any) -> Any:
                 current = _SERVING.get()
-                if current is None or isinstance(loader, Protected):
+                if isinstance(loader, Protected):
+                    return original(loader)
+                if current is None:
+                    self._tell()
                     return original(loader)
                 return iter(current.protected(loader))
 
             kind.__iter__ = iterate
 
-    def leave(self) -> None:
+    def _tell(self) -> None:
+        """Whose app that thread belongs to cannot be known: everybody inside is told."""
+        with self._lock:
+            for one in self._inside:
+                one.read_elsewhere()
+
+    def leave(self, serving: Serving) -> None:
         """The last one out gives torch back what it had."""
         import torch.utils.data
 
         with self._lock:
-            self._inside -= 1
-            if self._inside == 0:
+            self._inside.remove(serving)
+            if not self._inside:
                 kind: Any = torch.utils.data.DataLoader
                 kind.__iter__, self._original = self._original, None
 
@@ -148,14 +168,15 @@ _LOADERS = _AskingLoaders()
 def serving(current: Serving) -> Iterator[Serving]:
     """While inside, every torch ``DataLoader`` that is iterated serves noisy copies.
 
-    Only here: other threads' loaders, which see another context, serve what they hold, and after
-    the last one is out torch's class is as it was.
+    Only here: other threads' loaders, which see another context, serve what they hold, and then
+    there is no account of this round (:meth:`Serving.account`). After the last one is out torch's
+    class is as it was.
     """
     current.begin()
-    _LOADERS.enter()
+    _LOADERS.enter(current)
     token = _SERVING.set(current)
     try:
         yield current
     finally:
         _SERVING.reset(token)
-        _LOADERS.leave()
+        _LOADERS.leave(current)
