@@ -119,15 +119,23 @@ def test_what_is_said_keeps_to_its_bound_and_its_intruder(some):
     assert "without a defence" in said["cost"]
 
 
-@pytest.mark.parametrize(("bound", "said"), [(0.9908, "nothing proven"), (0.55, "≤ 55%")])
-def test_the_terminal_and_the_tiles_agree_on_what_is_no_limit(some, bound, said):
+@pytest.mark.parametrize(
+    ("bound", "said", "plainly"),
+    [
+        (None, "nothing proven", "(nothing is proven then)"),
+        (1.0, "nothing proven", "(nothing is proven then)"),
+        (0.9908, "≤ 99.1%", "(next to nothing is proven then)"),
+        (0.55, "≤ 55%", "(the limit is 5.5 in 10 then)"),
+    ],
+)
+def test_a_weak_limit_is_a_limit_and_the_tiles_say_what_it_is_worth(some, bound, said, plainly):
     answers = Answers.of(read_runs(some[0]))
     view = ("training", "secret")
     (one,) = answers.ranked[view]
     stands = answers.standings["training", "known"]
-    stands[one.point] = dataclasses.replace(stands[one.point], rero=bound)
+    stands[one.point] = dataclasses.replace(stands[one.point], rero=bound, chances=())
     uncovered = answers.said(view, one)["plain"]["uncovered"]
-    assert ("nothing is proven then" in uncovered) == (said == "nothing proven")
+    assert plainly in uncovered
     assert answers._told(view, one.point) == f"Participation known: {said}."
 
 

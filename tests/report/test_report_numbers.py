@@ -12,6 +12,7 @@ from recondite.report.claims import claims
 from recondite.report.correlation import predictions, spearman
 from recondite.report.download import csv_text
 from recondite.report.improvement import with_improvements
+from recondite.report.ladder import standings
 from recondite.report.payload import embed, payload_points, series_of
 from recondite.report.points import estimate, make_points
 from recondite.report.quantities import axis
@@ -66,6 +67,26 @@ def test_the_strongest_settings_of_an_attack_speak_for_it():
         assert point.values["ssim"].seeds == 2
         assert point.values["mse"].mean == pytest.approx(0.01), "seeds of one setting are averaged"
         assert point.values.get("auc") is None or point.values["auc"].mean == 0.9
+
+
+def test_the_chart_and_the_ladder_show_the_same_game():
+    """Candidates alike, or one of each label: the game that the intruder won more often."""
+    rows = synthetic.modern_rows()
+    for row in rows:
+        for game in [one for one in row["identification"] if one["candidates"] == 10]:
+            more = min(1.0, game["rate"] + 0.1)
+            apart = {"among": "one of each label", "rate": more, "low": more - 0.05, "high": more}
+            row["identification"].append({**game, **apart})
+    points = make_points(runs_of(rows))
+    ladder = standings(points, set())["training", "secret"]
+    seen = 0
+    for point, standing in zip(points, ladder, strict=True):
+        drawn, told = point.values.get("identification"), standing.identification
+        assert (drawn is None) == (told is None)
+        if drawn is not None and told is not None:
+            assert (drawn.mean, drawn.low, drawn.high) == (told.rate, told.low, told.high)
+            seen += told.among == "one of each label"
+    assert seen > 3
 
 
 def test_the_strongest_attack_speaks_for_a_point():

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from recondite.cli.output import figure, print_table
 from recondite.notions.bounds import format_bound
-from recondite.records.display import RIGHT
+from recondite.records.display import RIGHT, guess_of
 from recondite.studies.shapes import Row
 
 if TYPE_CHECKING:
@@ -128,15 +128,9 @@ def _beside(found: Row, key: str, said: str) -> list[list[str]]:
     if gain["low"] is not None:
         spread = f"{gain['level']:.0%} interval {gain['low']:.3f} to {gain['high']:.3f}"
     return [
-        [f"{said}, blind guess", figure(blind[f"{key}_mean"]), _guess_of(str(blind["guess"]), key)],
+        [f"{said}, blind guess", figure(blind[f"{key}_mean"]), guess_of(str(blind["guess"]), key)],
         [f"gain in {said} over it", f"{gain['value']:.3f}", spread],
     ]
-
-
-def _guess_of(guess: str, key: str) -> str:
-    """What was guessed for one metric, where each has its own: "mse: the mean, ssim: a record"."""
-    parts = dict(part.split(": ", 1) for part in guess.split(", ") if ": " in part)
-    return parts.get(key, guess)
 
 
 def print_rows(result: Attacked, *, reveal: bool) -> None:

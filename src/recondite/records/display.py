@@ -19,7 +19,7 @@ import json
 from collections.abc import Callable
 from html import escape
 
-__all__ = ["RIGHT", "display"]
+__all__ = ["RIGHT", "display", "guess_of"]
 
 RIGHT = ("\x02", "\x03")  # around a part of a text that is right: nobody types them
 _MOST = 40  # cells of a row
@@ -41,6 +41,12 @@ def display(media: str, content: bytes, name: str = "") -> str:
     except (ValueError, TypeError, KeyError, AttributeError):
         pass
     return f'<p class="content unknown">cannot be shown ({escape(media)})</p>'
+
+
+def guess_of(guess: str, key: str) -> str:
+    """What was guessed for one metric, where each has its own: "mse: the mean, ssim: a record"."""
+    parts = dict(part.split(": ", 1) for part in guess.split(", ") if ": " in part)
+    return parts.get(key, guess)
 
 
 def _image(content: bytes, name: str) -> str:

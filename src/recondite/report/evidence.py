@@ -13,10 +13,11 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from recondite.records.display import guess_of
 from recondite.report.points import Point
 from recondite.report.quantities import attack_name
 from recondite.report.rows import Row, number, section
-from recondite.report.words import chance, figure, score
+from recondite.report.words import chance, figure, score, whole
 
 __all__ = [
     "AttackFinding",
@@ -230,7 +231,7 @@ def _reconstruction(rows: Sequence[Row]) -> tuple[ReconstructionGain | None, Att
     blinds = [blind for part in found if (blind := section(part, "blind"))]
     mse = _known(number(part.get("mse_mean")) for part in found)
     blind_mse = _known(number(part.get("mse_mean")) for part in blinds)
-    guess = str(blinds[0].get("guess") or "") if blinds else ""
+    guess = guess_of(str(blinds[0].get("guess") or ""), "mse") if blinds else ""
     made = None
     if mse is not None:
         made = ReconstructionGain(
@@ -286,7 +287,7 @@ def _named(row: Row) -> str:
 
 def _end(key: str, value: float) -> str:
     """Of an error that was removed, never more than all of it: Student's t may say so."""
-    return f"{100 * min(1.0, value):.0f}%".replace("-", "−") if key == "mse" else score(value)
+    return whole(min(1.0, value)) if key == "mse" else score(value)
 
 
 def _gain(found: Sequence[Row], key: str) -> tuple[float, float, float] | None:

@@ -17,7 +17,7 @@ import numpy as np
 from recondite.report.points import Point
 from recondite.report.quantities import attack_name
 from recondite.report.rows import Row, StoredRun, number, section
-from recondite.report.words import figure, score
+from recondite.report.words import figure, score, whole
 
 __all__ = ["Contents", "Picture", "Strip", "Withheld", "contents", "gallery", "most_exposed",
            "public", "strip_of"]  # fmt: skip
@@ -226,7 +226,7 @@ def _better(found: Row) -> str:
 
 def _share(value: float) -> str:
     """Of an error that is gone: never more than all, whatever an interval by Student's t says."""
-    return f"{100 * min(1.0, value):.0f}%".replace("-", "−")
+    return whole(min(1.0, value))
 
 
 def _risk(found: Row) -> tuple[float, float]:

@@ -22,6 +22,7 @@ from recondite.report.words import (
     in_ten_span,
     percent,
     span,
+    whole,
 )
 
 __all__ = ["intruders", "victims"]
@@ -171,7 +172,7 @@ def _sandwich(
     verdict = "a blind guess was not measured" if unseen else "its gain has no interval"
     if gain is not None:
         # More than all of the error cannot go: an interval by Student’s t may say so.
-        ends = f"{100 * gain[1]:.0f}% to {100 * min(1.0, gain[2]):.0f}%".replace("-", "−")
+        ends = f"{whole(gain[1])} to {whole(min(1.0, gain[2]))}"
         better = gain[1] > 0
         verdict = (
             f"{chance(gain[0])} of the guess’s error gone (95%: {ends})"

@@ -189,7 +189,7 @@ def _eyebrow(asked: str, *, meets: bool | None) -> tuple[str, str]:
     if meets:
         plain = f"Recommended, if the model must be right at least {asked} of the time"
         return plain, f"For at least {asked} test accuracy"
-    plain = f"Nothing proven here is right {asked} of the time; what comes nearest"
+    plain = f"No proven defence keeps the model right {asked} of the time; this comes nearest"
     return plain, f"Nothing tried protects at {asked} test accuracy"
 
 

@@ -218,9 +218,14 @@ def _tests(standing: Standing) -> str:
 def _uncovered(standing: Standing, known: Standing | None) -> str:
     if known is None or known.rero == standing.rero:
         return "Training several models and keeping the best; publishing this page."
-    limit = "nothing is proven then" if known.rero is None or known.rero >= VACUOUS else (
-        f"the limit is {in_ten_at_most(known.rero)} then"
-    )  # fmt: skip
+    if known.rero is None or known.rero >= 1.0:
+        limit = "nothing is proven then"
+    elif known.rero >= VACUOUS:
+        limit = "next to nothing is proven then"
+    else:
+        limit = f"the limit is {in_ten_at_most(known.rero)} then"
+    if known.identification is not None:
+        limit += f"; here it was picked out {in_ten(known.identification.rate)} times"
     return (
         f"An intruder who knows when your record was used ({limit}); training several models and "
         "keeping the best."

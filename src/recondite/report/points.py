@@ -285,22 +285,32 @@ def _wilson(found: Estimate, row: Row) -> Estimate:
 
 
 def _picked(rows: list[Row], attack: str) -> Estimate | None:
-    """How often the record was picked out of ten by whoever saw the whole training."""
+    """How often the record was picked out of ten by whoever saw the whole training.
 
-    def get(row: Row, key: str) -> float | None:
-        if row.get("threat") != "training":
-            return None
-        for item in row.get("identification") or []:
-            if item.get("candidates") == 10 and item.get("participation") == "secret":
-                return number(item.get(key))
-        return None
+    Games differ in how their candidates were drawn: each kind is averaged on its own, and the
+    strongest speaks, as on the ladder.
+    """
+    kinds: dict[str, list[Row]] = {}
+    for row in rows:
+        for game in row.get("identification") or []:
+            asked = (row.get("threat"), game.get("candidates"), game.get("participation"))
+            if asked == ("training", 10, "secret"):
+                kind = str(game.get("among") or "alike")
+                kinds.setdefault(kind, []).append({**game, "seed": row.get("seed")})
+    found = [one for games in kinds.values() if (one := _won(games, attack)) is not None]
+    return max(found, key=lambda one: one.mean, default=None)
 
-    found = estimate(_by_seed(rows, lambda row: get(row, "rate")), attack)
-    if found is None or found.seeds > 1:
+
+def _won(games: list[Row], attack: str) -> Estimate | None:
+    """The share of games of one kind that were won."""
+    rate, low, high = (
+        _by_seed(games, lambda game, end=end: number(game.get(end)))
+        for end in ("rate", "low", "high")
+    )
+    found = estimate(rate, attack)
+    if found is None or found.seeds > 1 or not low or not high:
         return found
-    low = _by_seed(rows, lambda row: get(row, "low"))
-    high = _by_seed(rows, lambda row: get(row, "high"))
-    return Estimate(found.mean, low[0], high[0], 1, attack) if low and high else found
+    return Estimate(found.mean, low[0], high[0], 1, attack)
 
 
 def _strongest(found: Iterable[Values]) -> Values:

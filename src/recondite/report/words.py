@@ -20,6 +20,7 @@ __all__ = [
     "score",
     "several",
     "span",
+    "whole",
 ]
 
 
@@ -56,6 +57,11 @@ def at_least(value: float | None, digits: int = 3) -> str:
 def percent(value: float | None) -> str:
     """A share with one decimal."""
     return "–" if value is None else f"{100 * value:.1f}%".replace("-", "−")
+
+
+def whole(value: float) -> str:
+    """A share in whole percents; what rounds to nothing has no sign."""
+    return f"{round(100 * value)}%".replace("-", "−")
 
 
 def chance(value: float) -> str:

@@ -52,7 +52,7 @@ const showAnswer = () => {
     const lost = (100 * (accuracy - chosen.accuracy)).toFixed(1);
     showEyebrow(...(met
       ? [`Recommended, if the model must be right at least ${percent(accuracy)} of the time`, `For at least ${percent(accuracy)} test accuracy`]
-      : [`Nothing proven here is right ${percent(accuracy)} of the time; what comes nearest`, `Nothing tried protects at ${percent(accuracy)} test accuracy`]));
+      : [`No proven defence keeps the model right ${percent(accuracy)} of the time; this comes nearest`, `Nothing tried protects at ${percent(accuracy)} test accuracy`]));
     $('verdict').replaceChildren(met ? 'Use ' : `Give up ${lost} points and you get `, element('strong', about.label), `: ${about.use}`);
   } else {
     showEyebrow('No recommendation', 'No recommendation');

@@ -5,7 +5,7 @@ const withEnds = (point, key) => {
   const axis = DATA.axes[key];
   const found = point.v[key];
   if (!found) return '–';
-  const say = (value) => (axis.share ? `${(100 * value).toFixed(1)} %` : figure(value));
+  const say = (value) => (axis.share ? `${(100 * value).toFixed(1)}%` : figure(value));
   if (found[0] === 'inf') return 'no limit';
   const ends = found.length === 3 ? ` (${say(found[1])} to ${say(found[2])})` : '';
   return `${axis.kind === 'notion' ? '≤ ' : ''}${say(found[0])}${ends}`;

@@ -42,7 +42,7 @@ const frame = (width, banded) => {
 };
 
 const grid = (svg, box, xs, ys, x, y) => {
-  const tick = (key, value) => (DATA.axes[key].share ? `${nameTick(Number((100 * value).toPrecision(6)))} %` : nameTick(value));
+  const tick = (key, value) => (DATA.axes[key].share ? `${nameTick(Number((100 * value).toPrecision(6)))}%` : nameTick(value));
   ys.ticks.forEach((value) => {
     const at = box.y(ys.at(value));
     svg.append(shape('path', { class: 'grid', d: `M${box.x(0)} ${at}H${box.width - box.right}` }),

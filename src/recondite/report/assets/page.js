@@ -12,7 +12,7 @@ const valueOf = (point, key) => {
   return found[0] === 'inf' ? Infinity : found[0];
 };
 
-const percent = (value) => `${(100 * value).toFixed(1)} %`;
+const percent = (value) => `${(100 * value).toFixed(1)}%`;
 
 const figure = (value, digits = 3) => {
   if (value === null || value === undefined) return '–';
