@@ -70,6 +70,9 @@ def test_the_answer_comes_first_and_the_table_fits_a_terminal(finished, capsys, 
     assert "…" not in "".join(table)
     for name in ("rung", "accuracy", "ReRo", "of 10", "gain"):
         assert name in " ".join(table)
+    legend = " ".join(table)
+    assert re.search(r"ε at δ = [\d.]+( × 10⁻.)?: (add-or-remove-one|replace-one)", legend)
+    assert "seconds" not in legend  # no column of it at this width
 
 
 def test_a_gate_for_ci(finished, capsys):

@@ -237,6 +237,26 @@ def test_the_answer_gives_up_accuracy_or_says_that_nothing_protects(modern):
     assert "Not attacked." in " ".join(bare.lines(SERVER))
 
 
+@pytest.mark.parametrize(
+    ("rate", "bound", "ending"),
+    [(0.96, 0.9908, "96% ≤ 99.1%."), (0.96, 1.0, "96%, no limit."), (0.47, None, "47%, no limit.")],
+)
+def test_the_answer_says_what_was_seen_where_participation_is_known(rate, bound, ending):
+    """A proof for secret participation is no answer to a server that knows who took part."""
+    answers = answers_of(synthetic.modern_rows(seeds=1))
+    one = answers.choice(SERVER, Requirements().limits())[0]
+    stands = answers.standings[TOLD]
+    chances = tuple(replace(c, rate=rate) for c in stands[one.point].chances)
+    stands[one.point] = replace(stands[one.point], rero=bound, chances=chances)
+    lines = answers.lines(SERVER)
+    assert lines[2].endswith(f"Participation known: {ending}")
+    assert max(map(len, lines)) <= 80
+    assert " at δ = " in lines[1]
+    uncovered = answers.said(SERVER, one)["plain"]["uncovered"]
+    assert f"picked out {10 * rate:g} in 10 times" in uncovered
+    assert "Participation known" not in answers.lines(("update", "secret"))[2]
+
+
 def test_the_risk_is_a_chance_with_its_proof(modern):
     one = modern.ranked[SERVER][0]
     first = modern.said(SERVER, one)["risks"][0]

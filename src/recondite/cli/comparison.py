@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import sys
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from recondite.cli.output import figure, print_table
@@ -56,11 +56,13 @@ def show(answers: Answers, view: View, rows: list[Row], title: str) -> None:
         columns = _FEW if narrow else tuple(lines[0]) if lines else ("defence",)
     threat, side = view
     what = "one update that the record is in" if threat == "update" else "one training run"
+    seconds = "; seconds: of these attacks, with replays" if "seconds" in columns else ""
     notes = [
         f"all for threat {threat}, participation {side}: bounds are of {what}, rounded up; of 10: "
-        f"picked out of ten by the strongest attack (a guess: 10%); gain: share of a blind guess's "
-        "error it removed; seconds: of these attacks, with replays; a dash is not measured, or not "
+        f"picked out of ten by the strongest attack (a guess: 10%){_trainings(standings)}; gain: "
+        f"share of a blind guess's error it removed{seconds}; a dash is not measured, or not "
         "proven",
+        *_compared([answers.points[one.point] for one in standings if one.epsilon is not None]),
         "Not private: accuracies, and choosing among runs",
     ]
     if not any(one.findings or one.chances for one in standings) and rows:
@@ -75,6 +77,27 @@ def show(answers: Answers, view: View, rows: list[Row], title: str) -> None:
     texts = ("defence", "rung")
     numbers = tuple(index for index, name in enumerate(columns) if name not in texts)
     print_table(title, columns, body, notes, numbers=numbers, wrap=narrow)
+
+
+def _trainings(standings: Sequence[Standing]) -> str:
+    """On how many trainings the games were played, whose noise those of one share."""
+    runs = {one.identification.runs for one in standings if one.identification is not None}
+    return ", games of one training each" if runs == {1} else ""
+
+
+def _compared(points: Sequence[Point]) -> list[str]:
+    """What ε is at, and which data sets it compares, by defence where these differ."""
+    from recondite.report.words import at_most
+
+    deltas = {point.delta for point in points if point.delta}
+    at = f" at δ = {at_most(max(deltas), 2)}" if len(deltas) == 1 else ""
+    names: dict[str, dict[str, None]] = {}
+    for point in points:
+        if point.bounded and point.neighbouring:
+            names.setdefault(point.neighbouring, {})[point.defence] = None
+    usual = max(names, key=lambda one: len(names[one]), default="")
+    others = [f"{one}: {', '.join(kinds)}" for one, kinds in names.items() if one != usual]
+    return [f"ε{at}: {'; '.join([usual, *others])}"] if usual else []
 
 
 def _head(metric: OwnMetric) -> str:

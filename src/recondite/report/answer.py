@@ -15,7 +15,7 @@ from recondite.notions.bounds import round_bound
 from recondite.report.claims import claims
 from recondite.report.improvement import with_improvements
 from recondite.report.ladder import VIEWS, Standing, View, standings
-from recondite.report.plain import VACUOUS, plain_label, plain_of
+from recondite.report.plain import plain_label, plain_of
 from recondite.report.points import Point, make_points
 from recondite.report.price import price
 from recondite.report.recommend import (
@@ -120,10 +120,14 @@ class Answers:
                 f"{100 * SLACK:g}): give up {lost:.1f}, {point.label}."
             )
         bound = "" if stand.rero is None else (
-            f"No intruder picks you out of 10 in over {chance_at_most(stand.rero)} of cases; "
+            f"No intruder picks you out of 10 in over {chance_at_most(stand.rero)}; "
         )  # fmt: skip
-        epsilon = "ε not proven" if stand.epsilon is None else f"ε ≤ {at_most(stand.epsilon)}"
-        return [first, f"{bound}{epsilon}.", f"{_seen(stand)} {self._told(view, chosen.point)}"]
+        epsilon = "ε not proven"
+        if stand.epsilon is not None:
+            delta = "" if not point.delta else f" at δ = {at_most(point.delta, 2)}"
+            epsilon = f"ε ≤ {at_most(stand.epsilon)}{delta}"
+        third = f"{_seen(stand)} {self._told(view, chosen.point)}".strip()
+        return [first, f"{bound}{epsilon}.", third]
 
     def choice(self, view: View, limits: dict[str, float]) -> tuple[Candidate | None, bool]:
         """The recommendation in the first scope, and whether it meets every limit.
@@ -138,13 +142,18 @@ class Answers:
 
     def _told(self, view: View, point: int) -> str:
         """What is left where participation is known, in a few words."""
-        if view[1] == "known":
+        if view[1] == "known" or view[0] == "update":  # an update is one that the record is in
             return ""
         known = self.standings[view[0], "known"][point]
-        # What the tiles beside it say: a limit that promises next to nothing is none.
-        proven = known.rero is not None and known.rero < VACUOUS
-        bound = f"≤ {chance_at_most(known.rero or 1.0)}" if proven else "nothing proven"
-        return f"Participation known: {bound}."
+        # 100% is no limit, and 99.1% is one: the page's plain voice says what that is worth.
+        bound = 1.0 if known.rero is None else known.rero
+        said = chance_at_most(bound)
+        limit = "nothing proven" if said == "100%" else f"≤ {said}"
+        picked = self.standings[view[0], "known"][point].identification
+        if picked is not None and view[0] == "training":
+            # Where the game was played: what was seen, below what nobody exceeds.
+            limit = f"{chance(picked.rate)}{', no limit' if said == '100%' else f' {limit}'}"
+        return f"Participation known: {limit}."
 
     def _other(self, view: View, point: int) -> str:
         """What becomes of it where the intruder knows more, or that this is not known."""
@@ -286,7 +295,7 @@ def _tiles(point: Point, stand: Standing) -> list[tuple[str, str, str]]:
         ("test accuracy", percent(point.mean("accuracy")),
          "" if kept is None else span(kept.low, kept.high, share=True)),
         ("rebuilt or picked out of 10", rero, "by anybody; a guess: 10%"),
-        ("ε", epsilon, "" if point.delta is None else f"at δ = {figure(point.delta, 2)}"),
+        ("ε", epsilon, "" if point.delta is None else f"at δ = {at_most(point.delta, 2)}"),
         ("picked out of 10 here", "–" if picked is None else chance(picked.rate),
          "" if picked is None else f"95%: {chance(picked.low)}–{chance(picked.high)}"),
         ("membership AUC", "–" if auc is None else figure(auc.mean),

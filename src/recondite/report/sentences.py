@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from recondite.report.evidence import Chance
 from recondite.report.ladder import Standing, View
 from recondite.report.points import Point
-from recondite.report.words import at_most, chance, chance_at_most, figure, percent
+from recondite.report.words import at_most, chance, chance_at_most, percent
 
 __all__ = ["cost", "nothing", "proof", "risk", "seen", "title", "who"]
 
@@ -73,7 +73,7 @@ def proof(point: Point, standing: Standing) -> str:
         )
     epsilon = standing.epsilon
     if epsilon is not None and math.isfinite(epsilon):
-        delta = "" if point.delta is None else f" at δ = {figure(point.delta, 2)}"
+        delta = "" if point.delta is None else f" at δ = {at_most(point.delta, 2)}"
         relation = f", {point.neighbouring}" if point.neighbouring else ""
         parts.append(f"ε ≤ {at_most(epsilon)}{delta} for {_protected(point)}{relation}")
     return f"{'; '.join(parts)}." if parts else "Nothing is proven for this intruder."
