@@ -54,6 +54,7 @@ def _arguments(given: list[str] | None) -> argparse.Namespace:
         help=f"topics ({', '.join(_TOPICS)}) or parts of the names of benchmarks",
     )
     parser.add_argument("--repetitions", type=int, help="measurements a side (5, quick 3)")
+    parser.add_argument("--out", type=Path, default=_RESULTS, help="the file to write")
     parser.add_argument("--quick", action="store_true", help="smaller sizes, under a minute")
     parsed = parser.parse_args(given)
     if parsed.repetitions is not None and parsed.repetitions < 1:
@@ -94,12 +95,13 @@ def main(given: list[str] | None = None) -> int:
         "seconds": round(time.perf_counter() - start, 1),
         "provenance": origin,
     }
-    _RESULTS.parent.mkdir(exist_ok=True)
-    draft = _RESULTS.with_suffix(".part")
+    out = arguments.out
+    out.parent.mkdir(exist_ok=True, parents=True)
+    draft = out.with_suffix(".part")
     draft.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
-    draft.replace(_RESULTS)
+    draft.replace(out)
     print_outcome(outcome)
-    print(f"bench: {result['seconds']} s, written to {_RESULTS}", file=sys.stderr)
+    print(f"bench: {result['seconds']} s, written to {out}", file=sys.stderr)
     if origin["source_changed_meanwhile"]:
         print("bench: the source was edited during the run: rows may differ", file=sys.stderr)
     return 1 if outcome.failed else 0

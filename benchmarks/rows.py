@@ -64,6 +64,8 @@ class Row:
       peer: The peer's median.
       note: How well the two answers agree, and what a reader must know.
       samples: Every measurement behind the medians, by side.
+      processor_ratio: Ours over the peer's in processor time of the whole process, its threads
+        included: what a step takes from a machine that has other things to do.
     """
 
     name: str
@@ -74,6 +76,7 @@ class Row:
     peer: float | None = None
     note: str = ""
     samples: dict[str, list[float]] | None = None
+    processor_ratio: float | None = None
 
     @property
     def ratio(self) -> float | None:
@@ -94,6 +97,7 @@ class Row:
             "peer": self.peer,
             "unit": self.unit,
             "ratio": self.ratio,
+            "processor_ratio": self.processor_ratio,
             "target": self.target.text,
             "better": self.target.better,
             "met": self.met,

@@ -13,7 +13,18 @@ from typing import Any, TypeVar
 
 from benchmarks.rows import Row, SkipBenchmark, Target
 
-__all__ = ["Benchmark", "Outcome", "Settings", "Task", "interleave", "run", "timing"]
+__all__ = [
+    "Benchmark",
+    "Outcome",
+    "Settings",
+    "StepTime",
+    "Task",
+    "interleave",
+    "median_of",
+    "median_step",
+    "run",
+    "timing",
+]
 
 T = TypeVar("T")
 
@@ -74,6 +85,43 @@ class Outcome:
     rows: list[Row]
     skipped: list[dict[str, str]]
     failed: list[dict[str, str]]
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """What a step takes.
+
+    Attributes:
+      ms: By the clock on the wall, the median of several.
+      processor_ms: Of the processor, by all threads of this process, the mean of several.
+    """
+
+    ms: float
+    processor_ms: float
+
+
+def median_step(step: Callable[[], bool | None], count: int) -> StepTime:
+    """Times ``count`` calls; one that returns False was none."""
+    times: list[float] = []
+    before = time.process_time()
+    while len(times) < count:
+        start = time.perf_counter()
+        if step() is not False:
+            times.append(time.perf_counter() - start)
+    spent = time.process_time() - before
+    return StepTime(1e3 * statistics.median(times), 1e3 * spent / count)
+
+
+def median_of(rounds: Mapping[str, Iterable[StepTime]]) -> dict[str, StepTime]:
+    """The medians over rounds, by side."""
+    found = {}
+    for side, several in rounds.items():
+        taken = list(several)
+        found[side] = StepTime(
+            statistics.median(each.ms for each in taken),
+            statistics.median(each.processor_ms for each in taken),
+        )
+    return found
 
 
 def interleave(sides: Mapping[str, Callable[[], T]], repetitions: int) -> dict[str, list[T]]:

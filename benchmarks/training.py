@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from benchmarks.rows import Row, Target, at_most, comparison
-from benchmarks.runner import Benchmark, Settings, interleave
+from benchmarks.runner import Benchmark, Settings, StepTime, interleave, median_of
 
 __all__ = ["BENCHMARKS"]
 
@@ -26,7 +26,7 @@ def _loader(shape: tuple[int, ...], batch: int, records: int = 2_000) -> Any:
 
 
 class _Steps:
-    """A training loop that can be asked for the median time of some more steps."""
+    """A training loop that can be asked for the time of some more steps, loading left out."""
 
     def __init__(self, model: Any, optimizer: Any, loader: Any, criterion: Any) -> None:
         self.model, self.optimizer, self.loader = model, optimizer, loader
@@ -39,17 +39,18 @@ class _Steps:
             self._batches = iter(self.loader)
             return next(self._batches)
 
-    def median_ms(self, steps: int) -> float:
-        times = []
+    def time(self, steps: int) -> StepTime:
+        times, spent = [], 0.0
         for _ in range(steps):
             images, labels = self._next()
-            start = time.perf_counter()
+            start, before = time.perf_counter(), time.process_time()
             self.optimizer.zero_grad()
             loss = self.criterion(self.model(images), labels)
             loss.backward()
             self.optimizer.step()
             times.append(time.perf_counter() - start)
-        return 1e3 * statistics.median(times)
+            spent += time.process_time() - before
+        return StepTime(1e3 * statistics.median(times), 1e3 * spent / steps)
 
 
 def _model(name: str) -> Any:
@@ -104,22 +105,22 @@ def _opacus(name: str, mode: str) -> _Steps:
     return _Steps(model, optimizer, loader, criterion)
 
 
-def _medians(sides: dict[str, Callable[[], _Steps]], settings: Settings) -> dict[str, float]:
+def _medians(sides: dict[str, Callable[[], _Steps]], settings: Settings) -> dict[str, StepTime]:
     loops = {side: make() for side, make in sides.items()}
     steps = 10 if settings.quick else 30
     for loop in loops.values():
-        loop.median_ms(5)
-    calls = {side: (lambda loop=loop: loop.median_ms(steps)) for side, loop in loops.items()}
-    measured = interleave(calls, settings.repetitions)
-    return {side: statistics.median(values) for side, values in measured.items()}
+        loop.time(5)
+    calls = {side: (lambda loop=loop: loop.time(steps)) for side, loop in loops.items()}
+    return median_of(interleave(calls, settings.repetitions))
 
 
-def _row(what: str, found: dict[str, float], ours: str, peer: str, target: Target) -> Row:
+def _row(what: str, found: dict[str, StepTime], ours: str, peer: str, target: Target) -> Row:
     return Row(
         name=what,
-        ours=found[ours],
+        ours=found[ours].ms,
         peer_name=peer,
-        peer=found[peer],
+        peer=found[peer].ms,
+        processor_ratio=found[ours].processor_ms / found[peer].processor_ms,
         unit="ms",
         target=target,
     )
@@ -140,7 +141,9 @@ def _rows(name: str) -> Callable[[Settings], Iterator[Row]]:
         for mode in _OPACUS_MODES:
             sides[f"Opacus {mode}"] = lambda mode=mode: _opacus(name, mode)  # type: ignore[misc]
         found = _medians(sides, settings)
-        best = min((side for side in found if side.startswith("Opacus")), key=found.__getitem__)
+        best = min(
+            (side for side in found if side.startswith("Opacus")), key=lambda side: found[side].ms
+        )
         limit = at_most(0.8, "≤ 0.8 × the fastest Opacus mode", of="ratio")
         for mechanism in ("gaussian", "vmf"):
             yield _row(f"step, {name}, {mechanism}", found, mechanism, best, limit)
