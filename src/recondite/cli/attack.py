@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 import typer
 
+from recondite import _validate
 from recondite._deprecated import attack_name
 from recondite.cli.answers import PARTICIPATION
 from recondite.cli.attack_output import print_attacks, print_found, print_rows, write_found
@@ -185,6 +186,8 @@ def attack(
 
     if out is not None and out.suffix != ".png":
         raise ValueError(f"--out must end in .png, got {out.name}")
+    if participation is not None:
+        _validate.choice("participation", participation, ("secret", "known"))
     name = attack_name(name)  # the one it has now
     options, batch = _options(name, preset, batch_size, option)
     ours, theirs = _set(name, defence, setting)

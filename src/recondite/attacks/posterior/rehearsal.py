@@ -64,9 +64,9 @@ class Rehearsal:
         if self.share >= 1.0:
             return ()
         return (
-            f"rehearsed on {self.records} records that the attacker knows: no better than a blind "
-            f"guess there (gain {self.gain:+.2f}), so only {100 * self.share:.0f}% of the way from "
-            "that guess is gone",
+            f"rehearsed on {self.records} records that the attacker knows: not clearly better than "
+            f"a blind guess there (gain {self.gain:+.2f}), so only {100 * self.share:.0f}% of the "
+            "way from that guess is gone",
         )
 
 
