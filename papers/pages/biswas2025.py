@@ -28,6 +28,7 @@ from recondite_papers.printed import compare
 from recondite_papers.tables import accounting, compare_verdicts, prediction, reasons
 from recondite_papers.tables import compare as compared
 from recondite_papers.tables.cells import mean
+from recondite_papers.tables.intruder import finding as intruder_finding
 from recondite_papers.tables.intruder import table as intruder_cells
 from recondite_papers.tables.shares import sentence
 
@@ -92,7 +93,7 @@ def page() -> None:
         "von Mises-Fisher (VMF) against Gaussian noise.",
         "**In short.** The pairs of κ and σ are not of equal ε: VMF is safer in the paper because it is noisier. "
         f"The paper's attack is worse than a guess: its error is above that of the mean image, which sees nothing, in {_failed(attacks, blind)} noisy settings, so its errors settle neither which noise protects better nor which notion predicts reconstruction. "
-        f"{_decided(lines)}"
+        f"{_decided(lines)}{intruder_finding(intruder, attacks, 'compare')} "
         "The printed ε count epochs where steps are taken.",
         "## Which claims stand",
         claims(lines),

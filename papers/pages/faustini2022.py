@@ -23,6 +23,7 @@ from parts import (
 from recondite_papers.printed import dirdp_v1
 from recondite_papers.tables import dirdp_v1 as dirdp_v1_cells
 from recondite_papers.tables.cells import Verdict
+from recondite_papers.tables.intruder import finding as intruder_finding
 from recondite_papers.tables.intruder import table as intruder_cells
 from recondite_papers.tables.intruder import verdict as under_intruder
 from recondite_papers.tables.shares import sentence
@@ -43,7 +44,9 @@ def page() -> None:
     parts = [
         "# Faustini et al. (2022), checked",
         "Pedro Faustini, Natasha Fernandes, Shakila Tonni, Annabelle McIver, Mark Dras: *Directional privacy for deep learning*, the first version of the paper of 2023: DLG and Inverting Gradients on MNIST, CIFAR and LFW.",
-        "**In short.** Without noise DLG rebuilds digits exactly; Gaussian noise, or VMF noise up to κ = 500, leaves little of an image to these attacks. Fewer than half of the accuracies come out, and no partition that was tried gives LeNet's on MNIST.",
+        "**In short.** Without noise DLG rebuilds digits exactly; Gaussian noise, or VMF noise up to κ = 500, leaves little of an image to these attacks. "
+        + intruder_finding(intruder, attacks, "dirdp-v1")
+        + " Fewer than half of the accuracies come out, and no partition that was tried gives LeNet's on MNIST.",
         "## Which claims stand",
         claims([*_v1_claims(attacks, accuracy), *under_intruder(intruder, attacks, "dirdp-v1")]),
         sentence(printed_cells("dirdp-v1")),

@@ -27,6 +27,7 @@ from recondite_papers.printed import dirdp
 from recondite_papers.tables import dirdp as dirdp_cells
 from recondite_papers.tables import dirdp_decided, reasons, timing
 from recondite_papers.tables.cells import Verdict, listed, mean
+from recondite_papers.tables.intruder import finding as intruder_finding
 from recondite_papers.tables.intruder import table as intruder_cells
 from recondite_papers.tables.intruder import verdict as under_intruder
 from recondite_papers.tables.shares import sentence
@@ -45,7 +46,7 @@ def page() -> None:
         "directional noise to deep learning*. Every record's gradient is turned by VMF noise.",
         "**In short.** The ε of the tables does not hold (proved). As written, with noise on whole gradients, the mechanism leaves no accuracy at small κ. "
         "Noise on single weights gives accuracies near the printed ones, and hardly protects. "
-        + _tried(decided),
+        + f"{_tried(decided)} {intruder_finding(intruder, images, 'dirdp')}",
         "## Which claims stand",
         claims(
             [

@@ -39,7 +39,7 @@ def readings_text(
         f"comes out {_gaussian_gaps(before)} points too well. They were picked on CIFAR-10 and the MLP's cells of Fashion-MNIST. What was not used to pick them, and speaks for them: "
         f"LeNet on Fashion-MNIST and LFW, {within(unseen[0])} cells within 3 points ({within(unseen[1])} from torch's own); the VMF cells of the puzzle below, {vmf_near(cells)}; and "
         f"{_images_text(images, relu)} "
-        f"Against them, or silent: the [first version](dirdp-v1.md)'s 70 cells, {_first_version()}; {_chance(plain)} of the 42 cells are at chance (Top-10 of 106 people), where any reading fits.\n"
+        f"Against them, or silent: the [first version](dirdp-v1.md)'s 70 cells, {_first_version()}; {_chance(plain)} of the 42 cells are at chance (Top-10 of 106 people), where any interpretation fits.\n"
         f"- **Another way to the MLP's Gaussian cells on CIFAR-10** is a clipping norm of 40 with torch's own initial weights (a table at the end has it). It gives neither LeNet's ({_norm_gaps('lenet', 'cifar10', (3.0, 50.0))} points too good at ε = 3 and 50) nor the MLP's on Fashion-MNIST ({_norm_gaps('mlp2', 'fashion-mnist', (0.8, 3.0, 50.0))} points too low).\n"
         f"- **Adam on LFW**: Table 1 prints a momentum of 0.9 beside it for the MLP, which Adam does not have. By Adam the MLPs tried from torch's own initial weights reach {_range(sweep, 'adam')} %, by SGD {_range(sweep, 'sgd')} (printed {dirdp.TABLE_2['mlp2', 'none', 0.0, 'lfw']}).\n"
         f"- **Still off** by more than 3 points, ours (printed): {off or 'none'}. {_why_off(before, again)}{_again_text(again)}{_elsewhere_text(sweep)}{_moved_text(moved)}"

@@ -25,6 +25,7 @@ from recondite_papers.tables import accounting, channel_claims, channel_verdicts
 from recondite_papers.tables import channel as channel_cells
 from recondite_papers.tables.cells import mean
 from recondite_papers.tables.channel_claims import once_costs
+from recondite_papers.tables.intruder import finding as intruder_finding
 from recondite_papers.tables.intruder import table as intruder_cells
 from recondite_papers.tables.intruder import verdict as under_intruder
 from recondite_papers.tables.shares import sentence
@@ -52,7 +53,8 @@ def page() -> None:
         "records, sized by the information that may pass.",
         "**In short.** Noise on data does what is claimed for it: more nats, more accuracy and less protection. The bound n·κ allows everything; noise drawn once leaks κ per record in all. "
         f"{once_costs(accuracy)} "
-        "White and Personalized defend better at equal κ, and worse at equal accuracy. The DP baselines' capacities are twice too large, and are per batch where a channel's κ is per record.",
+        "White and Personalized defend better at equal κ, and worse at equal accuracy. The DP baselines' capacities are twice too large, and are per batch where a channel's κ is per record. "
+        + intruder_finding(intruder, inversion, "channel"),
         "## Which claims stand",
         claims(found),
         sentence(printed_cells("channel")),

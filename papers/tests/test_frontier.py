@@ -283,6 +283,18 @@ def test_every_sentence_of_the_page_is_of_the_stored_rows():
         assert 2 <= len(one.believe.split()) <= 12
 
 
+def test_the_readmes_figures_are_of_the_stored_rows():
+    from recondite_papers.tables.frontier import curves
+    from recondite_papers.tables.frontier_findings import losses
+
+    found, readme = curves(*_stored()), (ROOT / "README.md").read_text()
+    proven = [-one.value for one in losses(found, "vmf", "epsilon")]
+    assert f"VMF noise costs {min(proven):.0f} to {max(proven):.0f} points" in readme
+    assert max(abs(one.value) for one in losses(found, "vmf", "known")) < 1  # "level"
+    for worse in ("directional", "natural-once"):
+        assert max(one.value for one in losses(found, worse, "known")) < -2
+
+
 @pytest.mark.parametrize("defence", ["gaussian", "vmf", "partitioned"])
 def test_accuracy_at_equal_epsilon_is_numpys_interpolation(defence):
     from recondite_papers.tables.frontier import curves, held

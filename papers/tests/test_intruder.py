@@ -197,6 +197,12 @@ def test_every_page_says_what_its_rows_say(study):
     for one in intruder.verdict(found, rows(STUDIES[study]), study):
         assert one.evidence in page(study)
         assert one.believe in page(study)
+    top = page(study).partition("## Which claims stand")[0]
+    said = intruder.finding(found, rows(STUDIES[study]), study)
+    assert said in top
+    counts = intruder.open_settings(found, rows(STUDIES[study]), study)
+    safe = len(counts["broken"]) + len(counts["safe"])
+    assert f"{len(counts['broken'])} of the {safe} settings" in said
 
 
 def test_no_attack_beats_a_bound():

@@ -145,7 +145,7 @@ def _draw(
 
     target = out / f"{_stem(result)}.svg"
     try:
-        # Pictures are the stacked jobs' files; those of a comparison are in its own report.
+        # Images are the stacked jobs' files; those of a comparison are in its own report.
         pictures = out if result["engine"] == "stacked" else None
         done = draw(item.figure, rows, cells, pictures, target)
     except ValueError as error:

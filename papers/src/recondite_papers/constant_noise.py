@@ -1,4 +1,4 @@
-"""Gaussian noise of one deviation on gradients that nothing bounds: what many papers try."""
+"""Gaussian noise of one size on gradients that nothing bounds: what many papers try."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ __all__ = ["ConstantNoise"]
 
 @dataclass(frozen=True)
 class ConstantNoise(Mechanism):
-    """Adds noise of a fixed deviation to a batch's averaged gradient, whatever the batch size.
+    """Adds noise of a fixed size to a batch's averaged gradient, whatever the batch size.
 
     No guarantee: records are not clipped, so that one of them may move the average by any amount.
-    ε, Bayes' capacity and information are infinite whatever the deviation is.
+    ε, Bayes' capacity and information are infinite whatever that is.
     :class:`recondite.Gaussian` is the mechanism with a guarantee.
 
     Attributes:
-      deviation: Of the noise on each coordinate of the average.
+      deviation: Standard deviation of the noise on each coordinate of the average.
       dim: Number of coordinates.
       batch_size: What the sum that gets the noise is divided by afterwards; None where the average
         itself is given.
@@ -52,11 +52,11 @@ class ConstantNoise(Mechanism):
 
     @property
     def noise_std(self) -> float:
-        """Deviation of the noise on what ``perturb`` is given."""
+        """Standard deviation of the noise on what ``perturb`` is given."""
         return self.deviation * (self.batch_size or 1)
 
     def configured(self, setting: Setting) -> ConstantNoise:
-        """For sums: noise that has the deviation once they are divided."""
+        """For sums: noise that has that size once they are divided."""
         return replace(self, dim=setting.dim, batch_size=setting.batch_size)
 
     def perturb(self, gradient: Any, generator: Any = None) -> Any:

@@ -237,7 +237,7 @@ def _early_pictures(groups: Groups) -> Rows:
         if label["defence"] == "directional":
             label["defence"] = "vmf"
         if label["defence"] == "gaussian":
-            # The noise's deviation: σ times a clipping norm that clips nothing.
+            # The noise's standard deviation: σ times a clipping norm that clips nothing.
             norm = float(group.training["max_grad_norm"])
             label["value"] = float(f"{label['value'] * norm:.10g}")
         out.append({**label, **group.pictures(), "block": block})
@@ -245,7 +245,7 @@ def _early_pictures(groups: Groups) -> Rows:
 
 
 def _early_shown(groups: Groups) -> Rows:
-    """Figures 4 to 6 show pictures of the same attacks, with noise on whole gradients."""
+    """Figures 4 to 6 show images of the same attacks, with noise on whole gradients."""
     found = _early_pictures(groups)
     whole = [row for row in found if row.get("blocks", "flat") == "flat"]
     return [{**row, "attack": row["block"].split("/")[0]} for row in whole]

@@ -9,7 +9,7 @@ PAPERS = Path(__file__).resolve().parents[2]
 STORED = PAPERS.parent / "docs" / "studies"
 
 
-@pytest.mark.parametrize("page", ["compare", "channel", "dirdp", "dirdp-v1"])
+@pytest.mark.parametrize("page", ["compare", "channel", "dirdp", "dirdp-v1", "frontier"])
 def test_a_page_is_made_from_the_results(page, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(PAPERS / "pages"))
     import make_studies

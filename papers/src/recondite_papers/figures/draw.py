@@ -1,4 +1,4 @@
-"""Drawing: lines, pictures in rows, and a plain comparison where nothing else is said."""
+"""Drawing: lines, images in rows, and a plain comparison where nothing else is said."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def draw(
       place: ``module:function`` below ``figures``; empty for a plain comparison of the cells.
       rows: Rows of each job.
       cells: The comparison.
-      folder: Where the jobs left pictures.
+      folder: Where the jobs left images.
       target: The SVG.
     """
     figure = None
@@ -99,7 +99,7 @@ def scatter(panels: Mapping[str, Series], x: str, y: str) -> Any:
 
 
 def pictures(strips: Mapping[str, np.ndarray], title: str = "", columns: int = 6) -> Any:
-    """A row of pictures (n, c, h, w) in bytes for each name; None without any."""
+    """A row of images (n, c, h, w) in bytes for each name; None without any."""
     if not strips:
         return None
     plt = pyplot()

@@ -241,7 +241,7 @@ def improvement_plane(rows: Rows, folder: Path | None) -> Any:
 
 
 def weights(rows: Rows, folder: Path | None) -> Any:
-    """Figure 17: β as a picture."""
+    """Figure 17: β as an image."""
     from recondite_papers.jobs.channels import beta
 
     figure, axis = pyplot().subplots(figsize=(3, 3))

@@ -87,7 +87,7 @@ def _batches(context: Context, name: str) -> list[Row]:
                 span = slice(repeat * size, (repeat + 1) * size)
                 x, y = data.images[span], data.labels[span]
                 flat = _average(net, x, y, clip=defence == "dp")
-                # DP: deviation 1.3/B on the average; constant: the same at every batch size.
+                # DP: noise of size 1.3/B on the average; constant: the same at every batch size.
                 spread = {"none": 0.0, "dp": 1.3 / size, "constant": 1.3 / 64}[defence]
                 for key, value in zip(names, flat, strict=True):
                     noise = torch.randn(value.shape, device=value.device, generator=generator)

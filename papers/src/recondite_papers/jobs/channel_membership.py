@@ -54,7 +54,7 @@ def membership_areas(
     attack: WhiteBox,
     seed: int = 0,
 ) -> list[float]:
-    """Area under the curve of :class:`WhiteBox` on each run: half of the records are known.
+    """AUC of :class:`WhiteBox` on each run: half of the records are known.
 
     The attack networks of all runs begin alike and see the same batches and dropout, as they do
     when each run is attacked alone with this seed.

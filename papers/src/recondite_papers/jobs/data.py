@@ -15,7 +15,7 @@ from recondite.records.images import prepare as prepared
 
 __all__ = ["SCALES", "Split", "pack", "split"]
 
-# Mean and deviation that tutorials publish for the 28×28 training sets; Biswas et al. name none,
+# Mean and spread that tutorials publish for the 28×28 training sets; Biswas et al. name none,
 # but their reconstruction errors are on this scale (see the page of that study).
 SCALES: dict[str, dict[str, tuple[float, float]]] = {
     "published": {
@@ -86,7 +86,7 @@ def split(
       device: Where to put it.
       data_dir: The data directory; a packed ``NAME.npz`` (or ``NAME-1.npz``, …) there comes first.
       prepare: "crop16", "resize32", … or None.
-      scale: "published", "own" (this data's mean and deviation), "half" ((x-.5)/.5) or "unit".
+      scale: "published", "own" (this data's mean and spread), "half" ((x-.5)/.5) or "unit".
       records: At most so many training records, and a fifth as many test records.
     """
     parts = _packed(name, data_dir)

@@ -128,7 +128,7 @@ def _method(attack: str, steps: int) -> GradientAttack:
 
 def _early(context: Context, model: str, name: str, attack: str) -> list[Row]:
     net, data, images = _victim(context, model, name)
-    # As printed: noise of deviation ε on the gradient itself, so that larger is noisier.
+    # As printed: noise of standard deviation ε on the gradient itself, so that larger is noisier.
     cases = [
         ImageCase(
             {"defence": "gaussian", "value": s},

@@ -168,7 +168,7 @@ def _again(
 
 
 def moved(context: Context) -> None:
-    """LeNet on LFW with faces moved and scaled at random, as pictures that are not aligned are."""
+    """LeNet on LFW with faces moved and scaled at random, as images that are not aligned are."""
     sink = context.sink("dirdp-moved")
     blocks: dict[str, Callable[[], list[Row]]] = {
         f"moved/{pixels}": partial(_moved, context, pixels, pixels / 20) for pixels in (0, 2, 4, 6)

@@ -1,4 +1,4 @@
-"""Pictures: reconstructions of Faustini et al. (2022), noisy faces of Tan et al. (2024)."""
+"""Images: reconstructions of Faustini et al. (2022), noisy faces of Tan et al. (2024)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _NAMES = ("mnist", "cifar10", "lfw")
 
 
 def stored(job: str, block: str) -> str:
-    """The file of a block's pictures, beside the job's rows."""
+    """The file of a block's images, beside the job's rows."""
     return f"gallery-{job}-{block.replace('/', '-')}.npz"
 
 
@@ -65,7 +65,7 @@ def _pictures(context: Context, job: str, key: str) -> list[Row]:
     attack, model, name = key.split("/")
     data = records(context, name, 300 if context.quick else None, scale="published")
     cases: list[tuple[str, float, StackRelease, bool]] = [("none", 0.0, _PLAIN, False)]
-    # As Section 4.4 has it: deviation ε on the raw gradient.
+    # As Section 4.4 has it: standard deviation ε on the raw gradient.
     for value in context.pick((0.8,), (0.8,), (0.8, 8.0)):
         cases.append(
             ("gaussian", value, StackRelease("gaussian", value, norm=1e6, sensitivity=1.0), False)

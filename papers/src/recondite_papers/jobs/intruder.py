@@ -164,7 +164,7 @@ def _dirdp(context: Context, model: str, name: str) -> Rows:
 
 
 def _early(context: Context, model: str, name: str) -> Rows:
-    """Tables 3 and 4 of the first version: noise of deviation ε on raw gradients; VMF noise."""
+    """Tables 3 and 4 of the first version: noise of size ε on raw gradients; VMF noise."""
     data = dirdp.records(context, name, scale="published")
     many = (1, context.pick(2, 3, STRENGTHS["dirdp-v1"]))
     net = build(model, data.shape, data.classes, seed=0)

@@ -8,7 +8,7 @@ from typing import Any
 from recondite_papers.tables.cells import Cell, Row, Verdict, having
 
 __all__ = [
-    "SAFE", "SURE", "beaten", "beside", "holds", "marked", "naive", "noun",
+    "SAFE", "SURE", "beaten", "beside", "finding", "holds", "marked", "naive", "noun",
     "open_settings", "sentence", "settings", "table", "verdict",
 ]  # fmt: skip
 
@@ -218,6 +218,25 @@ def sentence(rows: Rows, attacks: Rows, study: str) -> str:
     text += f"; {sizes[0]}{f' to {sizes[-1]}' if len(sizes) > 1 else ''} victims a setting"
     marks = {str(row["run"]) for part in found.values() for row in part if row.get("run")}
     return text + "".join(f", {mark}" for mark in sorted(marks))
+
+
+def finding(rows: Rows, attacks: Rows, study: str) -> str:
+    """One sentence for the top of a page: which look safe and fall, which look unsafe and hold."""
+    found = open_settings(rows, attacks, study)
+    looked = len(found["broken"]) + len(found["safe"])
+    if not looked:
+        return ""
+    unsafe = found["seen"] + found["alarm"]
+    kept = sum(holds(row) for row in found["alarm"])
+    text = (
+        f"Against attackers who know the defence {len(found['broken'])} of the {looked} settings "
+        "that look safe fall"
+    )
+    if unsafe:
+        verb = "hold" if kept > 1 else "holds"
+        text += f", and {kept or 'none'} of the {len(unsafe)} that look unsafe {verb}"
+    small = any(row.get("run") for part in found.values() for row in part)
+    return f"{text}{' (small run)' if small else ''}."
 
 
 def marked(rows: Rows) -> str:
