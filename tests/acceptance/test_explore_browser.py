@@ -326,6 +326,32 @@ def test_a_run_is_opened_by_path_file_folder_and_drop(open_page, runs):
     assert "no row of a study" in page.inner_text("[data-field=drop] .mistake")
 
 
+def test_a_run_that_takes_long_to_open_says_so(open_page):
+    page = open_page()
+    held = []
+    page.route("**/watch/**", lambda route: held.append(route))  # noqa: PLW0108
+    page.click("nav a[href='#study']")
+    until(page, "document.getElementById('unwatched').innerText === 'Opening games…'")
+    assert page.is_hidden("#stop")
+    assert page.is_hidden("#view-threat")
+    held[0].continue_()
+    page.wait_for_selector("#ladder tr")
+    assert page.is_hidden("#unwatched")
+
+
+def test_links_and_folds_within_the_page(open_page):
+    page = open_page("federation")
+    page.focus(".skip")
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "main"
+    assert page.is_visible("#federation")  # the address names a part, and #main is none
+    page.click("#federation a[href='#study']")
+    page.wait_for_selector("#study:not([hidden])")
+    opened = page.get_attribute("#new-study", "open")
+    page.click("#new-study summary")
+    assert page.get_attribute("#new-study", "open") != opened
+
+
 def test_the_ladder_follows_the_intruder(open_page):
     page = open_page("study")
     page.locator("#runs button", has_text="games").first.click()

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -181,3 +182,21 @@ def test_studies_and_reports_of_unknown_runs_are_refused(app, send, study):
     status, headers, _ = send(app, "GET", f"/report/{known}")
     assert status == 200
     assert headers["content-disposition"].startswith("attachment")
+
+
+def test_every_control_of_the_page_is_driven_in_a_browser():
+    """Whoever adds a control adds the test that uses it: each is named in that file."""
+    assets = Path(pages.__file__).parent / "assets"
+    driven = (Path(__file__).parents[1] / "acceptance/test_explore_browser.py").read_text("utf-8")
+    page = (assets / "index.html").read_text("utf-8")
+    controls = re.findall(r"<(?:input|select|textarea|button|details)\b[^>]*", page)
+    assert len(controls) > 40
+    for control in controls:
+        name = re.search(r' (id|data-copy)="([^"]+)"', control)
+        if name is None:
+            assert control == '<button class="quiet"', control  # opens the path beside it
+            assert 'page.click("#open button")' in driven
+            continue
+        # Fields of the setting are filled in loops over their names.
+        known = {"id": (f"#{name[2]}", f'"{name[2]}"'), "data-copy": (f"data-copy={name[2]}",)}
+        assert any(one in driven for one in known[name[1]]), control

@@ -117,6 +117,8 @@ const turn = () => {
   shown.get(name)?.enter?.();
 };
 window.addEventListener('hashchange', turn);
+// The address belongs to the parts: skipping to the content must not leave one.
+document.querySelector('.skip').addEventListener('click', (event) => { event.preventDefault(); $('main').focus(); });
 export const onShow = (name, enter, leave) => {
   shown.set(name, { enter, leave });
   if (part() === name) turn();

@@ -18,6 +18,8 @@ const runs = () => {
 const STATES = { starting: 'starting', running: 'running', stopping: 'stopping', stopped: 'stopped', finished: 'finished', failed: 'failed', killed: 'stopped without finishing' };
 
 const show = (found) => {
+  $('watched').hidden = false;
+  $('unwatched').hidden = true;
   const state_ = found.progress.state || '';
   $('watched-name').textContent = found.name;
   $('watched-path').textContent = found.path;
@@ -46,11 +48,15 @@ const show = (found) => {
   }
 };
 
+// Until the first answer there is nothing to stop, to sort or to read.
+const waiting = (text) => { $('watched').hidden = true; $('unwatched').hidden = false; $('unwatched').textContent = text; };
+
 const watch = (id) => {
+  const name = state.runs.find((one) => one.id === id)?.name;
+  if (!id) waiting('Open a run on the left, or start one.');
+  else if (id !== watched) waiting(`Opening ${name ?? 'the run'}…`);
   watched = id;
   stop?.();
-  $('watched').hidden = !id;
-  $('unwatched').hidden = Boolean(id);
   runs();
   if (!id) return;
   remember('study', { run: id });
@@ -58,7 +64,7 @@ const watch = (id) => {
   stop = listen(`/watch/${id}?${view}`, {
     snapshot: show,
     trouble: (found) => { $('watched-trouble').textContent = found.line; },
-    refused: (found) => { stop?.(); $('watched').hidden = true; $('unwatched').hidden = false; $('unwatched').textContent = found.line; },
+    refused: (found) => { stop?.(); waiting(found.line); },
   });
 };
 
