@@ -167,12 +167,14 @@ def timing(
         if peer is not None:
             tasks["peer"] = peer(settings)
         results = {side: task.call() for side, task in tasks.items()}  # warms caches and imports
-        once = {side: _timed(task.call, 1)() for side, task in tasks.items()}
+        once = {side: _timed(task.call, 1)()[0] for side, task in tasks.items()}
         calls = {side: max(1, min(10_000, math.ceil(_LEAST_SECONDS / once[side]))) for side in once}
         sides = {side: _timed(task.call, calls[side]) for side, task in tasks.items()}
         cheap = not settings.quick and sum(calls[s] * once[s] for s in once) < _CHEAP_SECONDS
         repetitions = settings.repetitions * (_CHEAP_FACTOR if cheap else 1)
-        seconds = interleave(sides, min(repetitions, most or repetitions))
+        timed = interleave(sides, min(repetitions, most or repetitions))
+        seconds = {side: [wall for wall, _ in several] for side, several in timed.items()}
+        spent = {side: statistics.median(cpu for _, cpu in timed[side]) for side in timed}
         values = {side: [_convert(s, tasks[side], unit) for s in seconds[side]] for side in seconds}
         medians = {side: statistics.median(samples) for side, samples in values.items()}
         said = (
@@ -187,17 +189,21 @@ def timing(
             peer=medians.get("peer"),
             note=said,
             samples=values,
+            processor_ratio=spent["ours"] / spent["peer"] if spent.get("peer") else None,
         )
 
     return Benchmark(name, measure, requires, in_quick)
 
 
-def _timed(call: Callable[[], Any], calls: int) -> Callable[[], float]:
-    def sample() -> float:
-        start = time.perf_counter()
+def _timed(call: Callable[[], Any], calls: int) -> Callable[[], tuple[float, float]]:
+    """Seconds of a call by the clock on the wall, and of the processor."""
+
+    def sample() -> tuple[float, float]:
+        start, before = time.perf_counter(), time.process_time()
         for _ in range(calls):
             call()
-        return (time.perf_counter() - start) / calls
+        wall = (time.perf_counter() - start) / calls
+        return wall, (time.process_time() - before) / calls
 
     return sample
 

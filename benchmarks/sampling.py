@@ -12,7 +12,8 @@ import numpy as np
 from benchmarks.processes import in_child
 from benchmarks.rows import Row, at_most, comparison
 from benchmarks.runner import Benchmark, Settings, Task, interleave, timing
-from recondite import Directional
+from recondite import Directional, Gaussian, VonMisesFisher
+from recondite.numerics.secure import SecureGenerator
 from recondite.numerics.sphere import sample_vmf
 
 __all__ = ["BENCHMARKS"]
@@ -63,6 +64,14 @@ def _torch_noise(shape: Callable[[Settings], tuple[int, ...]]) -> Callable[[Sett
     def prepare(settings: Settings) -> Task:
         gradient = _tensor(*shape(settings))
         return Task(lambda: _add_noise(gradient))
+
+    return prepare
+
+
+def _release(mechanism: Any, *, secure: bool) -> Callable[[Settings], Task]:
+    def prepare(_: Settings) -> Task:
+        gradient, source = _tensor(1_000_000), SecureGenerator() if secure else None
+        return Task(lambda: mechanism.perturb(gradient, source))
 
     return prepare
 
@@ -148,6 +157,8 @@ def _memory(settings: Settings) -> Iterator[Row]:
         )
 
 
+_RELEASES = {"Gaussian": Gaussian(1.0), "VMF": VonMisesFisher(_KAPPA, 1_000_000)}
+
 BENCHMARKS = [
     timing(
         "VMF draw, p = 13,700, NumPy",
@@ -184,6 +195,18 @@ BENCHMARKS = [
         peer_name=_NOISE,
         requires=("torch",),
         note=f"{_ROWS} rows ({_QUICK_ROWS} with --quick)",
+    ),
+    *(
+        timing(
+            f"secure mode, {what} release, p = 1e6, torch on the CPU",
+            _release(mechanism, secure=True),
+            unit="ms",
+            target=comparison(),
+            peer=_release(mechanism, secure=False),
+            peer_name="the same, not secure",
+            requires=("torch",),
+        )
+        for what, mechanism in _RELEASES.items()
     ),
     Benchmark("VMF memory", _memory, ("torch",)),
 ]
