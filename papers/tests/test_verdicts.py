@@ -5,9 +5,13 @@ import re
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+import recondite as rc
+from recondite.leakage.information import dp_information
 from recondite_papers.gpu import JOBS
+from recondite_papers.printed import channel
 from recondite_papers.single_weights import SingleWeights
 from recondite_papers.tables import (
     channel_claims,
@@ -209,3 +213,63 @@ def test_erratum_12_has_the_figures_of_the_rows():
         }
         for key in (("none", 0.0, None), ("vmf", 5.0, "elements"), ("vmf", 5.0, "flat")):
             assert f"{at[key]:.2f}" in text, (data, key)
+
+
+def test_the_true_epsilon_of_single_weights_is_that_of_public_lengths():
+    errata = (ROOT / "docs" / "errata.md").read_text()
+    text = " ".join(errata[errata.index("{#e12}") : errata.index("{#e13}")].split())
+    once = SingleWeights(1.0, 62_006).metric_privacy().per_record
+    assert f"**{once:,.0f} for one participation at κ = 1 with public lengths**" in text
+    assert f"({90 * once:,.0f} for 90 epochs; infinite with the clipped lengths" in text
+    page = (ROOT / "docs" / "studies" / "dirdp.md").read_text()
+    assert f"| elements | 62,006 | {once:,.0f} | {90 * once:,.0f} |" in page
+    assert f"{once:,.0f}" not in (ROOT / "README.md").read_text()
+
+
+def test_capacities_of_a_batch_are_not_those_of_a_record():
+    batch, multipliers = channel.SETTING["batch"], (0.8, 0.57, 0.46, 0.2066)
+    right = [dp_information(batch, 1.0, s * s) for s in multipliers]
+    page = (ROOT / "docs" / "studies" / "channel.md").read_text()
+    errata = " ".join((ROOT / "docs" / "errata.md").read_text().split())
+    assert ", ".join(f"{nats:.1f}" for nats in right[:3]) in errata
+    assert f"{round(right[0])} to {round(right[-1], -1):.0f} (erratum 15)" in page
+    # As printed, for the batch; what one of its records adds is 2B times less.
+    printed = 2 * right[0]
+    assert printed / (right[0] / batch) == pytest.approx(2 * batch)
+    assert f"about 2·{batch}" in page
+    assert f"about 2·{batch}" in errata
+
+
+def test_figures_15_and_16_are_two():
+    folder = ROOT / "docs" / "images" / "studies"
+    one, other = ((folder / f"channel-figure-{n}.svg").read_bytes() for n in (15, 16))
+    assert one != other
+
+
+def test_capacity_is_an_average_and_epsilon_at_delta_is_no_bound_on_the_ratio():
+    theory = " ".join((ROOT / "docs" / "theory" / "leakage.md").read_text().split())
+    assert "no worst case over observations" in theory
+    # Two inputs, one observation in a hundred tells them apart: the capacity is next to nothing,
+    # what that observation gives away is everything.
+    rows_of = np.array([[0.01, 0.0, 0.99], [0.0, 0.01, 0.99]])
+    assert np.log(rows_of.max(0).sum()) == pytest.approx(np.log(1.01))
+    assert rows_of[:, 0].max() / rows_of[:, 0].sum() == 1
+    edges = " ".join((ROOT / "docs" / "sharp-edges.md").read_text().split())
+    assert "ε = 8 at δ = 0 bounds a likelihood ratio by e^8" in edges
+    # Gaussian noise has a finite ε at every δ > 0 and a ratio without limit.
+    epsilon = rc.epsilon(rc.Gaussian(1.0), rc.Poisson(1.0, 1), 1e-5)
+    far = 2 * epsilon
+    assert far - 0.5 > epsilon  # ln of the ratio at an output `far` deviations out
+
+
+def test_every_finding_on_the_studies_names_tests_that_there_are():
+    lines = (ROOT / "docs" / "reviewed.md").read_text().splitlines()
+    found = [line for line in lines if re.match(r"\| S\d+ \|", line)]
+    assert {line.split("|")[1].strip() for line in found} >= {f"S{n}" for n in range(1, 13)}
+    for line in found:
+        named = re.findall(r"`((?:\w+/)*test_\w+\.py)::(\w+)`", line)
+        assert named, line
+        for path, name in named:
+            folder = ROOT if path.startswith("tests/") else ROOT / "papers" / "tests"
+            source = (folder / path).read_text()
+            assert re.search(rf"^ *def {name}\(", source, re.MULTILINE), f"{path}::{name}"
