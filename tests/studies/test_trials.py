@@ -1,19 +1,22 @@
 """A search: K is drawn once and kept, only the best is told, and what that costs is printed."""
 
 import json
+import math
 
 import pytest
 
 from recondite.accounting import Poisson
 from recondite.accounting.selection import Trial, search_epsilon
+from recondite.dossier.recheck import account_command
 from recondite.mechanisms import Gaussian
 from recondite.report.answer import Answers
+from recondite.report.recommend import Requirements
 from recondite.report.rows import read_runs
 from recondite.studies import cell, runner
 from recondite.studies.source import StudyError
 from recondite.studies.study import SearchSpec, read_study
 from recondite.studies.tasks import run_task
-from recondite.studies.trials import FOLDER, TRIALS, Trials
+from recondite.studies.trials import FOLDER, TRIALS, Price, Trials, priced
 
 STUDY = """\
 name: searched
@@ -117,7 +120,7 @@ def test_the_price_is_that_of_the_dearest_setting_at_every_order(study, search, 
             kinds.append(Poisson(64 / 300, 3).composition(Gaussian(one.defence["value"])))
     law = made.search.law()
     assert price["epsilon"] >= search_epsilon(Trial(tuple(kinds)), 1 / 300, law) * (1 - 1e-9)
-    assert price["one"] >= outcome.rows[0]["notions"]["epsilon"] * (1 - 1e-9)
+    assert price["one"] >= outcome.rows[0]["privacy"]["epsilon"]["pld"] * (1 - 1e-9)
     assert price["settings"] == 3
     assert price["one"] < price["epsilon"] < 3 * price["one"]
     # A report says it, and by which rule.
@@ -126,6 +129,40 @@ def test_the_price_is_that_of_the_dearest_setting_at_every_order(study, search, 
     assert "geometric rule with mean 3" in line
     assert "secret" in line
     assert "by adding up" not in line
+
+
+def test_bounds_of_the_winner_are_of_the_best_of_several(study, search, tmp_path):
+    """A gate that asks for an ε gets that of the choice: one run's was claimed here once."""
+    outcome, _ = search(study(), count=2)
+    (row,) = outcome.rows
+    price, found = row["search"], row["notions"]
+    alone = row["privacy"]["epsilon"]["pld"]
+    assert found["epsilon"] == price["epsilon"] > 1.2 * alone
+    # Any (ε, δ) algorithm: the pair of randomised response attains the bound.
+    prior, delta, e = found["rero_prior"], price["delta"], math.exp(price["epsilon"])
+    # Of 1/r candidates the truth is told with δ; else the right one is e times as likely as others.
+    attained = delta + (1 - delta) * e / (e + 1 / prior - 1)
+    assert attained <= found["rero_bound"] <= min(1.0, e * prior + delta) + 1e-12
+    assert found["rero_bound"] > row["privacy"]["rero"]["bound"]
+    assert found["mutual_information_run"] is None
+    assert "one run" in found["reasons"]["mutual_information_run"]
+    assert [one["epsilon"] for one in row["exposures"]] == [None, None]
+    answers = Answers.of(read_runs([tmp_path / "run"]))
+    view = answers.view("training", "secret")
+    middle = 0.5 * (alone + price["epsilon"])
+    assert not answers.gate(view, Requirements(epsilon=middle))[0]
+    assert answers.standings[view][0].epsilon == price["epsilon"]
+    assert account_command(row) is None, "it would compute the account of one run"
+    game = {"candidates": 10, "rate": 0.3, "bound": 0.32, "reason": ""}
+    told = priced({**row, "identification": [game]}, Price(**price))
+    assert told["identification"][0]["bound"] is None
+
+
+def test_a_rehearsal_on_public_records_speaks_of_one_run(study, search):
+    outcome, _ = search(study(QUICK.replace("public: false", "public: true")), count=2)
+    (row,) = outcome.rows
+    assert row["notions"]["epsilon"] == row["privacy"]["epsilon"]["pld"]
+    assert account_command(row).startswith("recondite account gaussian")
 
 
 def test_a_search_that_is_stopped_goes_on_and_never_draws_again(study, search, tmp_path):

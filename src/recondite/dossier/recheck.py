@@ -23,6 +23,9 @@ def account_command(row: Row) -> str | None:
 
     It needs neither records nor weights: an assessor gets the same bounds from the numbers alone.
     """
+    chosen = section(row, "search").get("epsilon")
+    if chosen is not None and chosen == section(row, "notions").get("epsilon"):
+        return None  # bounds of the best of several runs; the account is of the one that won
     privacy = section(row, "privacy")
     name, schedule = str(privacy.get("mechanism")), section(privacy, "schedule")
     asked = _SCHEDULES.get(str(schedule.get("sampling")))

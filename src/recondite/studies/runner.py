@@ -23,7 +23,7 @@ from recondite.studies.grid import GridCell, MissingStrength, cells, missing_str
 from recondite.studies.shapes import CellTask, Event, Row, Shared, Task
 from recondite.studies.store import GALLERY, STUDY, Store, load, read_study
 from recondite.studies.study import Study
-from recondite.studies.trials import SECRET, TRIALS, Price, Trials, price_of
+from recondite.studies.trials import SECRET, TRIALS, Price, Trials, price_of, priced
 
 __all__ = ["Monitor", "RunResult", "compare", "pending", "searches", "shared"]
 
@@ -346,6 +346,8 @@ class _Job:
                 k: None if k.startswith("train_") else v for k, v in (row["utility"] or {}).items()
             }
             row["utility"] = told or None
+            if self.shared["data_facts"]["public"] is not True:
+                row = priced(row, self.price)
         self.store.append(row)
         self.new.add(row["key"])
         if self.on_row is not None:

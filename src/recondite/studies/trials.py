@@ -19,7 +19,7 @@ import numpy as np
 from recondite._files import checked, create, sealed, write_atomically
 from recondite.accounting.composition import Composition
 from recondite.accounting.selection import Trial, search_epsilon, selection_epsilon
-from recondite.notions import json_ready
+from recondite.notions import figures, json_ready
 from recondite.studies.defences import mechanism, plan
 from recondite.studies.facts import Facts
 from recondite.studies.grid import GridCell, cells, digest
@@ -30,11 +30,12 @@ if TYPE_CHECKING:
     from recondite.records.base import Records
     from recondite.studies.study import Study
 
-__all__ = ["FOLDER", "SECRET", "TRIALS", "Price", "Trials", "price_of"]
+__all__ = ["FOLDER", "SECRET", "TRIALS", "Price", "Trials", "price_of", "priced"]
 
 FOLDER, TRIALS = "search", "trials.jsonl"
 SECRET = "secret"  # what is told of a winner's seed: whoever knows it can take the noise away
 _PLAN = "plan.json"
+_OF_ONE = "proven of one run, and not of the best of several"
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,18 @@ class Price:
     one: float
     delta: float
     relation: str
+
+    def success(self, prior: float) -> float:
+        """Most that a reconstruction succeeds from what is told, where a blind guess has ``prior``.
+
+        Guarantee: (ε, δ) in both directions of ``relation`` bounds it by e^ε·r + δ, and its failure
+        from below by e^-ε·(1 - r - δ).
+        """
+        if not math.isfinite(self.epsilon):
+            return 1.0
+        more = math.exp(min(self.epsilon, 700.0)) * prior + self.delta
+        less = 1.0 - math.exp(-self.epsilon) * max(0.0, 1.0 - prior - self.delta)
+        return min(1.0, more, less)
 
     def to_dict(self) -> dict[str, Any]:
         """For a row."""
@@ -113,6 +126,35 @@ def price_of(
         best = search_epsilon(Trial(different), delta, study.search.law())
     rule = study.search
     return Price(rule.rule, rule.mean, len(kinds), best, one, delta, min(relations))
+
+
+def priced(row: Row, price: Price) -> Row:
+    """A row of the winner with bounds that hold for the best of several, not for one run alone.
+
+    Guarantee: ``epsilon`` is the price's, and ``rero_bound`` follows from that (ε, δ) and nothing
+    else. Whatever else is proven of one run (leakage in nats, one update, known participation, the
+    bounds of games) is not defined: other runs saw the record too. ``privacy`` stays the account of
+    the run that won.
+
+    Args:
+      row: As for one run.
+      price: Of the search.
+    """
+    found: Row = dict(row["notions"] or {})
+    rero = None if found.get("rero_prior") is None else price.success(float(found["rero_prior"]))
+    kept = {"epsilon": price.epsilon, "rero_bound": rero, "rero_prior": found.get("rero_prior")}
+    gone = [key for key in figures() if key not in kept and found.get(key) is not None]
+    found |= dict.fromkeys(gone) | kept | {"delta": price.delta}
+    found["reasons"] = {**(found.get("reasons") or {}), **dict.fromkeys(gone, _OF_ONE)}
+    nothing = {"epsilon": None, "rero": None, "releases": None, "reason": _OF_ONE}
+    games = [{**game, "bound": None, "reason": _OF_ONE} for game in row.get("identification") or ()]
+    own: Row = {
+        "notions": found,
+        "exposures": [{**one, **nothing} for one in row.get("exposures") or ()],
+        "identification": games or row.get("identification"),
+    }
+    plain: Row = json_ready({**row, **own})
+    return plain
 
 
 class _Drawn(TypedDict):
