@@ -2,6 +2,7 @@
 
 import importlib
 import sys
+from importlib.resources import files
 
 import pytest
 
@@ -14,6 +15,15 @@ def test_old_names_are_the_new_modules(old):
     with pytest.warns(DeprecationWarning, match=f"{old} is now"):
         found = importlib.import_module(old)
     assert found is importlib.import_module(_deprecated.MOVED[old])
+
+
+@pytest.mark.parametrize("old", ["recondite.experiments", "recondite.losses", "recondite.data"])
+def test_a_module_that_was_met_by_its_old_name_has_its_files(old):
+    sys.modules.pop(old, None)
+    with pytest.warns(DeprecationWarning, match=f"{old} is now"):
+        found = importlib.import_module(old)
+    assert found.__spec__.name == found.__name__ == _deprecated.MOVED[old]
+    assert files(found.__name__).joinpath("__init__.py").is_file()
 
 
 def test_a_module_below_a_moved_one():

@@ -204,6 +204,9 @@ class _Renamed(MetaPathFinder):
 class _Moved(MetaPathFinder, Loader):
     """Finds a module of 0.1.0 where it is now, and hands that very module over."""
 
+    def __init__(self) -> None:
+        self._own: dict[str, ModuleSpec | None] = {}
+
     def find_spec(
         self, name: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
@@ -223,10 +226,17 @@ class _Moved(MetaPathFinder, Loader):
             DeprecationWarning,
             stacklevel=2,
         )
-        return importlib.import_module(there)
+        found = importlib.import_module(there)
+        self._own[spec.name] = found.__spec__
+        return found
 
     def exec_module(self, module: ModuleType) -> None:
-        """Nothing: the module is loaded under its own name."""
+        """Nothing is run: the module is loaded under its own name, and keeps its own spec.
+
+        Python has given it that of the old name, by which its files could not be read.
+        """
+        assert module.__spec__ is not None
+        module.__spec__ = self._own.pop(module.__spec__.name)
 
 
 def install() -> None:
