@@ -161,8 +161,8 @@ class Inline:
 
 @pytest.fixture
 def inline(monkeypatch):
-    """Comparisons in this process; the engine's class."""
+    """Comparisons in this process; the executor's class."""
     from recondite.studies import runner
 
-    monkeypatch.setattr(runner, "make_engine", lambda engine, workers: Inline())
+    monkeypatch.setattr(runner, "make_executor", lambda engine, workers: Inline())
     return Inline

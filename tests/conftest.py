@@ -1,7 +1,4 @@
-"""Studies that run in the test's process; tiny transformers with random weights, and reviews.
-
-Their tokenizer has 25 words.
-"""
+"""Tiny transformers with random weights and a tokenizer of 25 words, and reviews in such words."""
 
 import random
 
@@ -11,26 +8,6 @@ TEXT = """[PAD] [UNK] [CLS] [SEP] good bad film was the a plot very not and so l
 poor i it of to in"""
 WORDS = TEXT.split()
 SIZE = len(WORDS)
-
-
-@pytest.fixture
-def in_this_process(monkeypatch):
-    """Tasks of studies run here, one after the other, and see what the test has installed."""
-    pytest.importorskip("torch")
-    from recondite.studies import runner
-    from recondite.studies.tasks import run_task
-
-    class Inline:
-        name, workers = "inline", 1
-
-        def run(self, tasks, on_event):
-            for task in tasks:
-                run_task(task, lambda event, task=task: on_event(0, task, event))
-
-        def close(self):
-            """Nothing to end."""
-
-    monkeypatch.setattr(runner, "make_executor", lambda engine, workers: Inline())
 
 
 @pytest.fixture(scope="session")

@@ -8,6 +8,7 @@ import pytest
 
 import recondite
 from recondite.cli.main import run
+from recondite.notions import registry
 
 SOURCE = Path(recondite.__file__).parent
 PAGE = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -61,6 +62,8 @@ def missed(title, files):
 
 
 def test_account():
+    for known in (registry.notions, registry.built_in):
+        known.cache_clear()  # read once a process, and perhaps by another test
     words = "account vmf --kappa 75 --dim 99 --rate .1 --steps 9 --delta .1"
     files = entered(lambda: run(words.split()))
     assert missed(TITLES[0], files) == set()
@@ -94,7 +97,7 @@ def test_one_private_step():
     assert not rooms & {"attacks", "cli", "federated", "report", "studies"}
 
 
-@pytest.mark.usefixtures("in_this_process")
+@pytest.mark.usefixtures("inline")
 def test_compare(tmp_path):
     pytest.importorskip("torchmetrics")
     pytest.importorskip("jinja2")

@@ -88,7 +88,7 @@ def test_it_is_the_total_variation(installed):
     assert "membership advantage" in str(account)
 
 
-@pytest.mark.usefixtures("in_this_process")
+@pytest.mark.usefixtures("inline")
 def test_it_is_in_a_comparison_and_its_report(installed, tmp_path, capsys):
     from recondite.studies.store import load
 

@@ -83,7 +83,7 @@ def test_mistakes_are_one_line(installed, words, said, capsys):
     assert len(found.strip().splitlines()) == 1
 
 
-@pytest.mark.usefixtures("in_this_process")
+@pytest.mark.usefixtures("inline")
 def test_it_is_in_a_comparison_and_its_report(installed, tmp_path, capsys):
     from recondite.studies.store import load
 

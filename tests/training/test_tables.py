@@ -127,7 +127,7 @@ def test_batches_of_records_come_from_their_tensors(people):
     assert tensors_of(own) is None
 
 
-@pytest.mark.usefixtures("in_this_process")
+@pytest.mark.usefixtures("inline")
 def test_a_study_compares_defences_on_a_table(people, tmp_path):
     from recondite.studies.store import load
 
