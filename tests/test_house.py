@@ -17,17 +17,8 @@ ALLOWED: dict[tuple[str, str], str] = {}
 # Modules that a test elsewhere tries: a command's, or one that still waits to move.
 TRIED_BY = {
     "__main__": "acceptance/test_as_a_user.py",
-    "attacks.files": "cli/test_attack.py",
-    "attacks.presets": "cli/test_attack.py",
-    "channels.registry": "training/test_channelled.py",
-    "federated.flower.simulation": "acceptance/test_federated.py",
-    "mechanisms.releasing": "training/test_contract.py",
-    "numerics.fork_safe": "training/test_fork.py",
     "studies.estimate": "cli/test_compare.py",
     "studies.executors.worker": "acceptance/test_kills.py",
-    "studies.frame": "cli/test_compare.py",
-    "studies.one_attack": "cli/test_attack.py",
-    "studies.sheet": "cli/test_attack.py",
 }
 
 # Where plain JSON, YAML or what somebody typed comes in or goes out: a dict of anything is at home.
