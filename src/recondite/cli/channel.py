@@ -8,13 +8,12 @@ from typing import Annotated, Any
 
 import typer
 
+from recondite._validate import choice
 from recondite.cli.options import number
 from recondite.cli.output import figure, print_json, print_table, progress
 from recondite.notions.bounds import format_bound
 
 __all__ = ["register"]
-
-KINDS = ("natural", "white", "personalized", "minimum-power")
 
 
 def register(app: typer.Typer) -> None:
@@ -50,12 +49,13 @@ def channel(
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Fits a channel."""
-    if kind not in KINDS:
-        raise ValueError(f"channel must be one of {', '.join(KINDS)}, got {kind!r}")
+    from recondite.channels.registry import CHANNELS, fit
+
+    choice("channel", kind, tuple(CHANNELS))
     extra = _personal(kind, beta, method)
     records = _load("--data", data)
     with progress(f"fitting a {kind} channel"):
-        fitted = _class(kind).fit(records, capacity=capacity, **extra)
+        fitted = fit(kind, records, capacity, **extra)
         result = {**fitted.summary(), "information": _totals(fitted, uses)}
         result["local"] = _local(fitted, diameter, delta)
     if as_json:
@@ -76,17 +76,6 @@ def _personal(kind: str, beta: Path | None, method: str | None) -> dict[str, Any
     if beta is None:
         raise ValueError("--beta is needed for the personalized channel: a .npy of importances")
     return {"beta": _load("--beta", beta), "method": method or "exact"}
-
-
-def _class(kind: str) -> Any:
-    from recondite import channels
-
-    return {
-        "natural": channels.NaturalChannel,
-        "white": channels.WhiteChannel,
-        "personalized": channels.PersonalizedChannel,
-        "minimum-power": channels.MinimumPowerChannel,
-    }[kind]
 
 
 # What else a damaged header does to NumPy, which parses it as Python.
