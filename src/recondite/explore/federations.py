@@ -15,13 +15,13 @@ from typing import Any
 
 from recondite._validate import probability
 from recondite.explore.runs import Opened, ledgers_of, results_of
-from recondite.explore.stored import alike, images
+from recondite.explore.stored import images
 from recondite.explore.watching import alarms
 from recondite.federated.cost import Spent, spent
 from recondite.federated.ledger import Line, ReleaseLedger
 from recondite.notions.bounds import round_bound
 from recondite.report.points import make_points
-from recondite.report.rows import Row, StoredRun, number, read_runs, section
+from recondite.report.rows import Row, StoredRun, alike, number, read_runs, section
 from recondite.report.words import at_least, at_most, figure, percent, score
 
 __all__ = ["snapshot", "stamp"]

@@ -15,10 +15,10 @@ from recondite.report.gallery import IMAGES as IMAGE_TYPE
 from recondite.report.gallery import public, strip_of
 from recondite.report.points import Point, make_points
 from recondite.report.quantities import attack_name
-from recondite.report.rows import Row, StoredRun, number, section
+from recondite.report.rows import Row, StoredRun, alike, section
 from recondite.report.words import percent, score
 
-__all__ = ["accurate", "alike", "images", "nearest"]
+__all__ = ["accurate", "images", "nearest"]
 
 IMAGES = 6  # pairs of one strip
 
@@ -116,12 +116,6 @@ def accurate(question: Query, runs: Sequence[StoredRun]) -> Query:
 def _distance(point: Point, wanted: float) -> float:
     value = point.value or 0.0
     return abs(math.log(value / wanted)) if value > 0 and wanted > 0 else math.inf
-
-
-def alike(row: Row) -> float:
-    """How alike the best reconstruction of a row is; below any where that was not scored."""
-    value = number(section(row, "reconstruction").get("ssim_worst"))
-    return -2.0 if value is None else value
 
 
 def _differences(question: Query, point: Point) -> list[str]:

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from recondite.explore.runs import Opened
-from recondite.explore.stored import alike, images
+from recondite.explore.stored import images
 from recondite.explore.worker import PROGRESS, progress_of
 from recondite.report.claims import claims
 from recondite.report.points import Point
 from recondite.report.quantities import attack_name, bound, promises
-from recondite.report.rows import Row, StoredRun, number, read_runs, section
+from recondite.report.rows import Row, StoredRun, alike, number, read_runs, section
 from recondite.report.words import at_least, at_most, chance, chance_at_most, percent, score
 from recondite.studies.store import RECORDS, STUDY, read_study
 

@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-__all__ = ["RecordedForward", "WatchedForward"]
+__all__ = ["RecordedForward", "WatchedForward", "given_back"]
 
 
 class RecordedForward:
@@ -50,3 +50,17 @@ class WatchedForward(RecordedForward):
         """The container's output."""
         run: Callable[..., Any] = self._forward
         return run(*args, **kwargs)
+
+
+def given_back(watched: list[tuple[nn.Module, Any]]) -> None:
+    """Gives modules the forward functions they had, None for their class's own, and forgets them.
+
+    Args:
+      watched: Each with what it had; empty afterwards.
+    """
+    for module, held in watched:
+        if held is None:
+            module.__dict__.pop("forward", None)
+        else:
+            module.forward = held
+    watched.clear()

@@ -25,7 +25,7 @@ from torch import nn
 from torch.nn.utils.parametrizations import _SpectralNorm
 
 from recondite.gradients.first_step import FirstStep, cut
-from recondite.gradients.forwards import RecordedForward, WatchedForward
+from recondite.gradients.forwards import RecordedForward, WatchedForward, given_back
 from recondite.gradients.layers.slow import swapped
 from recondite.gradients.stored import data_kept
 from recondite.gradients.tape import Tape
@@ -85,12 +85,7 @@ class Watch:
 
     def detach(self) -> None:
         """Gives the modules their own forward functions back."""
-        for module, held in self._watched:
-            if held is None:
-                module.__dict__.pop("forward", None)
-            else:
-                module.forward = held
-        self._watched = []
+        given_back(self._watched)
 
     def storage_only(self) -> None:
         """From now on looks only at what is stored: nothing is bounded record by record."""

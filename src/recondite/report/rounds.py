@@ -8,13 +8,13 @@ from typing import Any
 
 from recondite.report.gallery import BYTES, Strip, strip_of
 from recondite.report.quantities import attack_name, defence_name
-from recondite.report.rows import Row, StoredRun, number, section
+from recondite.report.rows import Row, StoredRun, alike, number, section
 from recondite.report.words import at_most, figure, percent, score
 
 __all__ = ["Round", "audited", "rounds"]
 
 CLIENTS = 40  # rows of one round's table
-STRIPS = 3  # pictures of one round: the clients most at risk
+STRIPS = 3  # reconstructions of one round: the clients most at risk
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ def rounds(runs: Sequence[StoredRun], *, show_private: bool) -> list[Round]:
 
 
 def _round(run: StoredRun, index: int, rows: list[Row], show_private: bool, left: int) -> Round:
-    rows = sorted(rows, key=lambda row: -_worst(row))
+    rows = sorted(rows, key=lambda row: -alike(row))
     pictured = [row for row in rows if section(row, "reconstruction").get("gallery")]
     public = [r for r in pictured if show_private or section(r, "data").get("public") is True]
     strips: list[Strip] = []
@@ -63,7 +63,7 @@ def _round(run: StoredRun, index: int, rows: list[Row], show_private: bool, left
         if strip is not None and strip.size <= left:
             strips.append(strip)
             left -= strip.size
-    scored = [_worst(row) for row in rows if _worst(row) > -1]
+    scored = [value for value in map(alike, rows) if value > -1]
     return Round(
         run=run.name,
         number=index,
@@ -87,12 +87,6 @@ def _accuracies(rows: list[Row]) -> str:
     if len(found) < 2:
         return next(iter(found.values()), "–")
     return ", ".join(f"{value} ({label})" for label, value in found.items())
-
-
-def _worst(row: Row) -> float:
-    """The best reconstruction's SSIM; below any where there is no ground truth to score it by."""
-    value = number(section(row, "reconstruction").get("ssim_worst"))
-    return -2.0 if value is None else value
 
 
 def _line(row: Row) -> dict[str, str]:

@@ -11,7 +11,16 @@ from typing import Any
 from recondite.studies import store
 from recondite.studies.shapes import Row
 
-__all__ = ["OwnMetric", "Row", "StoredRun", "number", "own_metrics", "read_runs", "section"]
+__all__ = [
+    "OwnMetric",
+    "Row",
+    "StoredRun",
+    "alike",
+    "number",
+    "own_metrics",
+    "read_runs",
+    "section",
+]
 
 
 @dataclass(frozen=True)
@@ -56,6 +65,12 @@ def section(row: Row, name: str) -> Row:
     """A part of a row, empty where it is null."""
     part = row.get(name)
     return part if isinstance(part, dict) else {}
+
+
+def alike(row: Row) -> float:
+    """How alike the best reconstruction of a row is (SSIM); below any where none was scored."""
+    value = number(section(row, "reconstruction").get("ssim_worst"))
+    return -2.0 if value is None else value
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from recondite.gradients.forwards import RecordedForward, WatchedForward
+from recondite.gradients.forwards import RecordedForward, WatchedForward, given_back
 from recondite.gradients.tape import wide
 
 __all__ = ["LossCheck"]
@@ -81,12 +81,7 @@ class LossCheck:
 
     def detach(self) -> None:
         """Gives the containers their own forward functions back."""
-        for layer, held in self._watched:
-            if held is None:
-                layer.__dict__.pop("forward", None)
-            else:
-                layer.forward = held
-        self._watched = []
+        given_back(self._watched)
 
     def clear(self) -> None:
         """Forgets the passes since the last step."""
