@@ -39,7 +39,7 @@ def _vmf(dim: int) -> VonMisesFisher:
 
 
 def _limit_sigma(mechanism: VonMisesFisher) -> float:
-    """The Gaussian that VMF noise tends to for κ far below p: sensitivity 2κ/√p, deviation 1."""
+    """The Gaussian that VMF noise tends to for κ far below p: sensitivity 2κ/√p, unit variance."""
     return math.sqrt(mechanism.required_dim()) / (2.0 * mechanism.kappa)
 
 

@@ -32,7 +32,7 @@ class Case:
       labels: (n,); given to both attackers.
       gradients: Parameter name to (n, *parameter), of standardised images.
       mean: Of the standardisation, (3, 1, 1).
-      std: Its deviation.
+      std: Its standard deviation.
     """
 
     name: str

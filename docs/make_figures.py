@@ -1,4 +1,4 @@
-"""Makes the picture of the documentation and the tables of its errata page.
+"""Makes the figure of the documentation and the tables of its errata page.
 
 ``python docs/make_figures.py`` writes ``docs/images/epsilon.svg``;
 ``python docs/make_figures.py --tables`` prints the tables. Needs recondite-papers.
@@ -150,7 +150,7 @@ STYLE = """
 
 
 def figure() -> str:
-    """The picture: ε against κ as printed, by Rényi divergence and tight."""
+    """The figure: ε against κ as printed, by Rényi divergence and tight."""
     kappas = [20, 25, *range(35, 105, 10), *range(110, 200, 15), *range(200, 501, 25)]
     data = rows(kappas)
     ends = {name: data[-1][name] for name in ("renyi", "tight")}
@@ -205,7 +205,7 @@ def figure() -> str:
 
 
 def main() -> None:
-    """Writes the picture, or prints the tables."""
+    """Writes the figure, or prints the tables."""
     if "--tables" in sys.argv[1:]:
         tables()
         return

@@ -1,4 +1,4 @@
-"""Makes the pictures and tables of the performance page from committed results.
+"""Makes the figures and tables of the performance page from committed results.
 
 ``python docs/make_performance.py`` writes ``docs/images/performance-*.svg`` from
 ``results/gpu-*.json`` and ``results/epsilon-steps.json`` and prints the tables;
@@ -44,7 +44,7 @@ def compute_epsilon() -> None:
 
 
 def plot(name: str, panels: dict[str, list[dict[str, Any]]], value: str, label: str) -> None:
-    """One picture, a panel for what each is drawn against, a line for each side."""
+    """One figure, a panel for what each is drawn against, a line for each side."""
     mpl.use("Agg")
     mpl.rcParams["svg.hashsalt"] = "recondite"
     figure, axes = plt.subplots(1, len(panels), figsize=(3.2 * len(panels) + 1, 3.2), squeeze=False)
@@ -61,7 +61,7 @@ def plot(name: str, panels: dict[str, list[dict[str, Any]]], value: str, label: 
 
 
 def main() -> None:
-    """Writes the pictures, prints the tables."""
+    """Writes the figures, prints the tables."""
     if "--epsilon" in sys.argv:
         compute_epsilon()
     grown = rows("gpu-growth.json")

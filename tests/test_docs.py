@@ -1,9 +1,11 @@
 """What pages promise is there: notebooks run, names resolve, formulas typeset, numbers stored."""
 
+import ast
 import importlib
 import json
 import re
 import sys
+import tokenize
 from math import ceil, floor
 from pathlib import Path
 
@@ -183,6 +185,34 @@ def prose(page):
 def test_the_words_of_the_field(page):
     assert not re.search(WORDS, text(page), re.IGNORECASE)
     assert re.findall(rf".{{40}}(?:{PROSE})", prose(page), re.IGNORECASE) == []
+
+
+def said(path):
+    """Comments and docstrings of a module, each with its lines joined."""
+    tree = ast.parse(text(path))
+    kinds = ast.Module, ast.ClassDef, ast.FunctionDef
+    for node in ast.walk(tree):
+        if isinstance(node, kinds) and (found := ast.get_docstring(node)):
+            # What is tried, what is quoted and what an argument is called is code.
+            plain = re.sub(
+                r"``[^`]*``|^ *(>>>|\.\.\.) .*$|^ *\w+: ", " ", found, flags=re.MULTILINE
+            )
+            yield " ".join(plain.split())
+    with path.open(encoding="utf-8") as file:
+        for token in tokenize.generate_tokens(file.readline):
+            if token.type == tokenize.COMMENT:
+                yield token.string
+
+
+@pytest.mark.parametrize("folder", ["src/recondite", "papers/src/recondite_papers"])
+def test_code_speaks_the_field_s_words_too(folder):
+    found = [
+        f"{path}: {line}"
+        for path in (ROOT / folder).rglob("*.py")
+        for line in said(path)
+        if re.search(WORDS, line, re.IGNORECASE) or re.search(PROSE, line, re.IGNORECASE)
+    ]
+    assert found == []
 
 
 def test_every_finding_of_the_review_names_tests_that_there_are():

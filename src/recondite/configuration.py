@@ -25,10 +25,10 @@ __all__ = ["Option", "TrainingConfig", "options", "suited"]
 OPTIMIZERS = ("sgd", "adam", "adamw")
 CLIPPINGS = ("flat", "per-layer", "automatic", "psac", "scale", "none")
 NORMS = ("group", "batch", "none")
-# Constants all, so scaling by them reveals nothing: (x - mean)/deviation, (x - .5)/.5, x.
+# Constants all, so scaling by them reveals nothing: (x - mean)/spread, (x - .5)/.5, x.
 PIXELS = ("published", "half", "unit")
 _FIXED = {"half": ((0.5,), (0.5,)), "unit": ((0.0,), (1.0,))}
-# Mean and deviation that others published: constants, so scaling by them reveals nothing.
+# Mean and standard deviation that others published: constants, so scaling by them reveals nothing.
 _PUBLISHED: dict[str, tuple[tuple[float, ...], tuple[float, ...]]] = {
     "mnist": ((0.1307,), (0.3081,)),
     "mnist-5k": ((0.1307,), (0.3081,)),
@@ -110,7 +110,7 @@ class TrainingConfig:
       max_batch_size: Enforced largest batch.
       physical_batch_size: Largest piece that goes through the model at once.
       prepare: crop16, resize32, …; None for the network's own (mlp: 16×16).
-      pixels: "published" (the data set's published mean and deviation, (x - .5)/.5 where there
+      pixels: "published" (the data set's published mean and spread, (x - .5)/.5 where there
         are none), "half" ((x - .5)/.5) or "unit" (in [0, 1]).
       standardise: Scale records by this data's own statistics, which the account does not cover.
       truncate: Cut texts to so many tokens; None refuses those over the model's context.
@@ -203,7 +203,7 @@ class TrainingConfig:
         return None if self.prepare == "none" else self.prepare
 
     def pixel_scale(self) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """Mean and deviation that pixels are scaled by, as ``pixels`` says."""
+        """Mean and standard deviation that pixels are scaled by, as ``pixels`` says."""
         return _FIXED.get(self.pixels) or _PUBLISHED.get(self.data, _FIXED["half"])
 
     def total_steps(self, records: int) -> int:

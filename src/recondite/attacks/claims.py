@@ -31,7 +31,7 @@ def success_lower(right: int, trials: int, confidence: float = _CONFIDENCE) -> f
 
 
 def capacity_lower(success: float, candidates: int) -> float:
-    """ln(success · N): at most log Bayes' capacity, since a blind guess has 1/N."""
+    """ln(success · N): at most log Bayes' capacity, as guessing is right in 1/N."""
     return max(0.0, math.log(success * candidates)) if success > 0 else 0.0
 
 

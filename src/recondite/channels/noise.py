@@ -167,8 +167,8 @@ class Noise:
         grown = math.sqrt(1 + _ROUNDED_SHARE)
         larger = grown * factor
         rounded = larger.astype(np.float32)
-        # With F the factor, E its rounding and s the least deviation outside F or, where F is
-        # all, along it: s²‖x‖² + ‖(F+E)ᵀx‖² ≥ (1 − ‖E‖/s)(s²‖x‖² + ‖Fᵀx‖²), for
+        # With F the factor, E its rounding and s the least standard deviation outside F or, if F
+        # is all, along it: s²‖x‖² + ‖(F+E)ᵀx‖² ≥ (1 − ‖E‖/s)(s²‖x‖² + ‖Fᵀx‖²), for
         # 2‖Fᵀx‖·s‖x‖ ≤ the sum; and ‖(F+E)ᵀx‖² ≥ (1 − 2‖E‖/s)‖Fᵀx‖².
         error = float(np.linalg.norm(rounded - larger))
         hidden = 2 * error / (grown * math.sqrt(least if full else rest))

@@ -69,7 +69,8 @@ class Auditor:
       attack_steps: Iterations of an attack given by name.
       time_limit: Seconds for one attack; the best so far counts.
       pending: Updates that may wait.
-      scale: Mean and deviation of each channel in the model's pixel scale; None for [0, 1].
+      scale: Mean and standard deviation of each channel in the model's pixel scale; None for
+        [0, 1].
       originals: For simulations: from round and client to what the client trained on, or None.
       public: Records of the same kind that the server has, for attacks that use such.
       about: Parts of every row: defence, label, data, model, training.

@@ -131,7 +131,7 @@ def _scores(pixels: Tensor, originals: Tensor) -> Row:
 
 
 def gallery_bytes(pixels: Tensor, originals: Tensor | None) -> bytes:
-    """Pictures as eight-bit arrays (n, h, w, c), reconstructions in the originals' order."""
+    """Images as eight-bit arrays (n, h, w, c), reconstructions in the originals' order."""
     rebuilt = pixels
     if originals is not None:
         rebuilt = pixels[score(pixels.clamp(0, 1), originals.clamp(0, 1)).order]

@@ -19,7 +19,7 @@ __all__ = ["GaussianLoss", "InfiniteLoss"]
 
 @dataclass(frozen=True)
 class GaussianLoss(LatentLoss):
-    """P_j = N(j·μ, 1) against Q = N(0, 1): μ is the sensitivity over the noise's deviation.
+    """P_j = N(j·μ, 1) against Q = N(0, 1): μ is the sensitivity over the noise's own size.
 
     For j records of one person the worst case has all of them aligned, which is P_j.
     """

@@ -129,7 +129,7 @@ def _moments(law: ProductLoss) -> Array:
 
 @lru_cache(maxsize=8)
 def _fine_grid(law: ProductLoss, tail: float, pessimistic: bool) -> DiscretePair:
-    """The unsampled product on its own grid, fine against its deviation or its whole extent."""
+    """The unsampled product on its own grid, fine against its spread or its whole extent."""
     deviation = float(np.sqrt(2.0 * max(float(law.renyi([1.0001])[0]), 1e-300)))
     factors = sum(count for _, count in law.factors)
     interval = min(deviation, 1.0) / (128.0 * np.sqrt(factors))

@@ -79,7 +79,7 @@ def packing_floor(packing: Packing, success: Callable[[float], float], dimension
 
     Args:
       packing: The records.
-      success: γ, an upper bound on the success where a blind guess has the given one.
+      success: γ, an upper bound on the success where a guess unaided has the given one.
       dimension: Features of a record.
 
     Example:

@@ -23,7 +23,7 @@ __all__ = ["Gaussian"]
 
 @dataclass(frozen=True)
 class Gaussian(Mechanism):
-    """Adds noise of deviation σ·C to a sum of gradients clipped to C, then divides by L.
+    """Adds noise of standard deviation σ·C to a sum of gradients clipped to C, then divides by L.
 
     In training C is one unit and L is 1, whatever the run's are: sums come in units of one
     record's bound, and the engine scales the release back. ``clip_norm``, ``batch_size`` and
@@ -34,7 +34,7 @@ class Gaussian(Mechanism):
     norms, not their maximum.
 
     Attributes:
-      noise_multiplier: σ, the noise's deviation over ``clip_norm``; larger is more noise.
+      noise_multiplier: σ, the noise's standard deviation over ``clip_norm``; larger is more noise.
       dim: Number of coordinates.
       clip_norm: C, the norm a record's gradient is clipped to; in training 1, or √m for m layers.
       batch_size: L, the constant by which sums are divided (None: the sum itself is released).
@@ -102,7 +102,7 @@ class Gaussian(Mechanism):
 
     @property
     def noise_std(self) -> float:
-        """Deviation of the noise on what is released."""
+        """Standard deviation of the noise on what is released."""
         return self.noise_multiplier * self.clip_norm / (self.batch_size or 1)
 
     def loss(self, relation: Neighbouring) -> LossLaw:
@@ -111,7 +111,7 @@ class Gaussian(Mechanism):
         return GaussianLoss(factor * self.sensitivity / self.noise_multiplier)
 
     def perturb(self, gradient: Any, generator: Any = None) -> Any:
-        """The averaged gradient plus noise of deviation σC/L."""
+        """The averaged gradient plus noise of standard deviation σC/L."""
         return random_source(gradient, generator).add_normal(gradient, self.noise_std)
 
     def log_likelihood(self, release: Any, gradient: Any) -> Any:
@@ -163,7 +163,7 @@ class Gaussian(Mechanism):
         return 1.0 / self.noise_std**2
 
     def configured(self, setting: Setting) -> Gaussian:
-        """Noise of deviation σ·sensitivity on sums in units of one record's bound."""
+        """Noise of standard deviation σ·sensitivity on sums in units of one record's bound."""
         return replace(
             self,
             dim=setting.dim,

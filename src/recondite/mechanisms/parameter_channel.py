@@ -115,7 +115,7 @@ class ParameterChannel(Mechanism):
         return -0.5 * squared - gradient.shape[-1] * (logs + 0.5 * math.log(2 * math.pi))
 
     def _steps(self, gradient: Any, *, refuse: bool) -> tuple[Any, Any]:
-        """Compressed averages and deviations of the noise, over the leading axes."""
+        """Compressed averages and standard deviations of the noise, over the leading axes."""
         if gradient.ndim < 2:
             raise ValueError("gradient must have one row a record, got a single vector")
         self.gradient_dim(gradient)

@@ -1,4 +1,4 @@
-"""How close reconstructed pictures are to the originals: MSE, PSNR and SSIM of each image."""
+"""How close reconstructed images are to the originals: MSE, PSNR and SSIM of each image."""
 
 from __future__ import annotations
 
@@ -68,8 +68,8 @@ def score(
 
     Example:
       >>> import torch
-      >>> pictures = torch.rand(4, 1, 12, 12, generator=torch.Generator().manual_seed(0))
-      >>> result = score(pictures.flip(0), pictures)
+      >>> images = torch.rand(4, 1, 12, 12, generator=torch.Generator().manual_seed(0))
+      >>> result = score(images.flip(0), images)
       >>> result.order.tolist(), float(result.mse.max()), round(float(result.ssim.min()), 6)
       ([3, 2, 1, 0], 0.0, 1.0)
     """
@@ -102,9 +102,9 @@ def psnr(images: Tensor, originals: Tensor, *, data_range: float = 1.0) -> Tenso
 def ssim(images: Tensor, originals: Tensor, *, data_range: float = 1.0) -> Tensor:
     """Structural similarity of each image, (n,), by torchmetrics.
 
-    Gaussian window of deviation 1.5 and side 11 around every pixel, the image mirrored at its
-    edges; a smaller image gets the largest odd side that fits, 2r + 1, with deviation
-    (r + 0.25)/3.5. Constants 0.01 and 0.03 of ``data_range``.
+    Gaussian window of standard deviation 1.5 and side 11 around every pixel, the image mirrored at
+    its edges; a smaller image gets the largest odd side that fits, 2r + 1, with a standard
+    deviation of (r + 0.25)/3.5. Constants 0.01 and 0.03 of ``data_range``.
     """
     from torchmetrics.functional.image import (
         structural_similarity_index_measure,
@@ -112,7 +112,7 @@ def ssim(images: Tensor, originals: Tensor, *, data_range: float = 1.0) -> Tenso
 
     images, originals = _checked(images, originals)
     radius = window_for(originals) // 2
-    # torchmetrics derives the window from the deviation: int(3.5·deviation + 0.5) each side.
+    # torchmetrics derives the window from its width: int(3.5·width + 0.5) each side.
     deviation = _SIGMA if 2 * radius + 1 == _WINDOW else (radius + 0.25) / 3.5
     # In float64: variances of flat regions are differences that float32 cannot hold.
     found = structural_similarity_index_measure(

@@ -52,7 +52,7 @@ class Roc:
 
     @property
     def auc(self) -> float:
-        """Area under the curve by trapezoids: ties count half."""
+        """AUC by trapezoids: ties count half."""
         return float(np.sum(np.diff(self.fpr) * (self.tpr[1:] + self.tpr[:-1]) / 2))
 
     def tpr_at(self, fpr: float) -> float:

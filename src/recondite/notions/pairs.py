@@ -81,9 +81,10 @@ def log_bayes_capacity(channel: Channel, sides: ArrayLike, uses: int = 1) -> flo
     """Returns an upper bound on the log of Bayes' capacity, in nats.
 
     For records in a box and noise that is independent between features it is exact:
-    Σ_j ln(1 + L_j/(s_j·√(2π))), s_j the noise deviation of feature j. Noise along eigenvectors is
-    looked at along them, where the box lies in a larger one; what a truncated spectrum left out,
-    in a ball. k fresh draws are one with 1/k of the variance (their mean is sufficient).
+    Σ_j ln(1 + L_j/(s_j·√(2π))), s_j the standard deviation of noise on feature j. Noise along
+    eigenvectors is looked at along them, where the box lies in a larger one; what a truncated
+    spectrum left out, in a ball. k fresh draws are one with 1/k of the variance (their mean is
+    sufficient).
 
     Args:
       channel: The channel.

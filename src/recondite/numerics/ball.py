@@ -1,7 +1,7 @@
 r"""Bayes' capacity of Gaussian noise on a ball, in log space and O(1) time at any dimension.
 
-For noise of deviation s on points of a ball of radius R in p dimensions the integral of the
-pointwise supremum of the density splits into the ball itself, V(B_R)/(2πs²)^{p/2}, and the
+For noise of standard deviation s on points of a ball of radius R in p dimensions the integral of
+the pointwise supremum of the density splits into the ball itself, V(B_R)/(2πs²)^{p/2}, and the
 outside, A(S^{p-1})/(2πs²)^{p/2} ∫₀^∞ (u+R)^{p-1} e^{-u²/2s²} du. The outer integrand is
 log-concave, so Gauss-Legendre panels around its mode give it to full precision.
 """
@@ -24,7 +24,7 @@ _SMALL = 0.1
 
 
 def log_gaussian_ball_capacity(dim: int, ratio: float) -> float:
-    """Log of the Bayes' capacity, with ``ratio`` = radius / noise deviation.
+    """Log of the Bayes' capacity, with ``ratio`` = radius / standard deviation.
 
     >>> round(log_gaussian_ball_capacity(1000, 1 / 1.23), 8)
     25.53856922

@@ -47,8 +47,9 @@ class SecureGenerator:
 
     It cannot be seeded, and a copy or a pickle of it repeats nothing. Variates are as exact as
     functions of 64-bit uniforms in double precision are: 53 significant bits. Normals are made in
-    double precision whatever they are rounded to, and none lies beyond 8.7 deviations, which has
-    probability 5e-18: a billion of them have a law that differs by 5e-9 in total variation.
+    double precision whatever they are rounded to, and none lies beyond 8.7 standard deviations,
+    which has probability 5e-18: a billion of them have a law that differs by 5e-9 in total
+    variation.
     """
 
     def __reduce__(self) -> tuple[Any, ...]:

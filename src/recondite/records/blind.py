@@ -145,7 +145,7 @@ def _groups(
 def duplicates(first: Tensor, second: Tensor) -> list[tuple[int, int]]:
     """Positions of records that are in both, up to the rounding of a change of scale.
 
-    Exact copies only: the same person's other picture, or a copy with one pixel changed, is not
+    Exact copies only: the same person's other image, or a copy with one pixel changed, is not
     found.
 
     Args:

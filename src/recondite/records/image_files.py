@@ -27,12 +27,12 @@ _FORMATS = ("BMP", "GIF", "JPEG", "PNG", "PPM", "TIFF", "WEBP")
 GREY = ("1", "L", "LA")
 _ORIENTATION = 0x0112  # the tag in which a camera says how it was held
 _TURNED = (5, 6, 7, 8)
-_BLOCK = 1024  # pictures
+_BLOCK = 1024  # images
 
 
 @dataclass(frozen=True)
 class Header:
-    """What a picture is before its pixels are read.
+    """What an image is before its pixels are read.
 
     Attributes:
       size: (width, height) as it is seen, after any rotation that the file asks for.
@@ -44,13 +44,13 @@ class Header:
 
 
 def is_picture(path: Path) -> bool:
-    """Tells whether the name is that of a picture we read; hidden files are none."""
+    """Tells whether the name is that of an image we read; hidden files are none."""
     return path.suffix.lower() in SUFFIXES and not path.name.startswith(".")
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    """Opens a picture; whatever is wrong with it, then or when it is decoded, takes one line."""
+    """Opens an image; whatever is wrong with it, then or when it is decoded, takes one line."""
     image = needed("PIL.Image", "pillow")
     try:
         with image.open(path, formats=_FORMATS) as picture:
@@ -62,7 +62,7 @@ def _opened(path: Path) -> Iterator[Any]:
 
 
 def read_header(path: Path) -> Header:
-    """Reads a picture's size and kind without its pixels."""
+    """Reads an image's size and kind without its pixels."""
     with _opened(path) as picture:
         width, height = picture.size
         if picture.getexif().get(_ORIENTATION) in _TURNED:
@@ -84,7 +84,7 @@ def _read(path: Path, mode: str, size: int | None) -> NDArray[np.uint8]:
 def read_pictures(
     paths: Sequence[Path], *, grey: bool = False, size: int | None = None
 ) -> NDArray[np.uint8]:
-    """Reads pictures of equal size, (n, c, h, w).
+    """Reads images of equal size, (n, c, h, w).
 
     Args:
       paths: The files.
@@ -119,7 +119,7 @@ def _no_link(path: Path) -> Path:
 
 
 def _listing(root: Path) -> tuple[list[Path], list[int], tuple[str, ...]]:
-    """Returns the pictures, their labels and the classes, in the order of their names."""
+    """Returns the images, their labels and the classes, in the order of their names."""
     folders = sorted(
         p for p in root.iterdir() if p.is_dir() and not p.name.startswith(".") and _no_link(p)
     )

@@ -95,7 +95,7 @@ class Strip:
 
 @dataclass(frozen=True)
 class Withheld:
-    """Why pictures are not in the page, counted by reason."""
+    """Why reconstructions are not in the page, counted by reason."""
 
     private: int = 0
     over_budget: int = 0
@@ -110,7 +110,7 @@ def gallery(
     Args:
       points: The points.
       runs: Their runs.
-      first: Points whose pictures come first, should there be too many.
+      first: Points whose images come first, should there be too many.
       show_private: Also show records that are not public.
     """
     left = BYTES
@@ -178,7 +178,7 @@ def contents(row: Row, directory: Path) -> Contents | None:
 
 
 def strip_of(row: Row, directory: Path, point: int | None = None) -> Strip | None:
-    """The first pictures of one row; None where they cannot be read."""
+    """The first images of one row; None where they cannot be read."""
     held = contents(row, directory)
     if held is None:
         return None
@@ -236,7 +236,7 @@ def _risk(found: Row) -> tuple[float, float]:
 
 
 def _risk_of(likeness: float | None, mse: float | None) -> tuple[float, float]:
-    """Orders the most similar first; pictures without scores last."""
+    """Orders the most similar first; images without scores last."""
     return math.inf if likeness is None else -likeness, math.inf if mse is None else mse
 
 

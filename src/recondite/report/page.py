@@ -57,7 +57,7 @@ def build(
     Args:
       run_dirs: One run directory, or several to compare.
       out: The file to write.
-      show_private: Also show reconstructed pictures of data that is not known to be public. The
+      show_private: Also show reconstructed images of data that is not known to be public. The
         file then holds private data.
       title: The heading; by default the question the study answers.
 

@@ -185,7 +185,7 @@ def _edge(finite: list[float], log: bool) -> float:
 
 
 def _sheet(plt: Any, strips: Sequence[Strip], labels: Sequence[str]) -> Any:
-    """Originals above reconstructions, one pair of lines a defence, as one picture."""
+    """Originals above reconstructions, one pair of lines a defence, as one image."""
     import numpy as np
 
     cells = [

@@ -80,8 +80,8 @@ class Target(BaseModel):
     """What a defence's strength is chosen by, instead of being given: one notion, or accuracy.
 
     Keys beyond these are notions by the name of their target: ``epsilon`` (of the run),
-    ``bayes_capacity`` and ``mutual_information`` (of one release, in nats), ``rero`` (where a blind
-    guess has one in ten), and those of other packages.
+    ``bayes_capacity`` and ``mutual_information`` (of one release, in nats), ``rero`` (where a guess
+    unaided is right one time in ten), and those of other packages.
 
     Attributes:
       accuracy: Test accuracy, found by training at several strengths.

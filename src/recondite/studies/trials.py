@@ -66,7 +66,7 @@ class Price:
     relation: str
 
     def success(self, prior: float) -> float:
-        """Most that a reconstruction succeeds from what is told, where a blind guess has ``prior``.
+        """Most that a reconstruction succeeds from what is told; ``prior``: of a guess unaided.
 
         Guarantee: (ε, δ) in both directions of ``relation`` bounds it by e^ε·r + δ, and its failure
         from below by e^-ε·(1 - r - δ).

@@ -132,7 +132,7 @@ def descend(
       project: Keeps points within their limits.
       progress: Called now and then.
       time_limit: Seconds.
-      langevin: Deviation of noise added to every step, in units of the step.
+      langevin: Standard deviation of noise added to every step, in units of the step.
       generator: For that noise.
     """
     _validate.at_least("steps", steps, 1)

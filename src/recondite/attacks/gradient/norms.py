@@ -1,7 +1,7 @@
 """Normalising layers written out, for second derivatives through torch.func.
 
 Under torch.func's transforms the fused backward of layer, instance and batch norms treats the
-saved mean and deviation as constants, so the derivative of a gradient in the images comes out
+saved mean and spread as constants, so the derivative of a gradient in the images comes out
 wrong (by a few per cent in torch 2.13). The same formulas in elementary operations are right.
 """
 

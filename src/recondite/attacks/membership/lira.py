@@ -82,7 +82,7 @@ def _checked(confidences: ArrayLike, shadow: ArrayLike) -> tuple[FloatArray, Flo
 
 
 def _fit(values: FloatArray, mask: NDArray[np.bool_]) -> tuple[FloatArray, FloatArray]:
-    """Means (NaN where no model counts) and deviations of each record."""
+    """Means (NaN where no model counts) and standard deviations of each record."""
     count = mask.sum(axis=0)
     sums = np.where(mask, values, 0).sum(axis=0)
     mean = np.divide(sums, count, out=np.full(values.shape[1], np.nan), where=count > 0)
@@ -91,7 +91,7 @@ def _fit(values: FloatArray, mask: NDArray[np.bool_]) -> tuple[FloatArray, Float
     pooled = float(np.sqrt(total / free)) if free > 0 else 0.0
     if count.min(initial=values.shape[0]) >= _OWN_VARIANCE:
         return mean, np.sqrt(np.maximum(squares.sum(axis=0) / (count - 1), _FLOOR))
-    # No spread to see, or none beyond rounding: any common deviation keeps the order.
+    # No spread to see, or none beyond rounding: any common spread keeps the order.
     return mean, np.full(values.shape[1], pooled if pooled > _FLOOR else 1.0)
 
 

@@ -169,6 +169,6 @@ def _loss(network: nn.Module, parts: list[Tensor], target: Tensor, where: Tensor
 
 
 def _scaled(part: Tensor, known: Tensor) -> Tensor:
-    """Zero mean and unit deviation over the known records, outliers cut."""
+    """Zero mean and unit standard deviation over the known records, outliers cut."""
     mean, std = part[known].mean(dim=0), part[known].std(dim=0)
     return ((part - mean) / std.clamp_min(1e-6)).clamp(-5, 5)

@@ -89,7 +89,7 @@ def best_packing(
 
     Args:
       records: Public ones.
-      success: Upper bound on naming a record of a packing where a blind guess has this success.
+      success: Upper bound on naming a record of a packing where a guess unaided has this success.
     """
     points = records.pixels().flatten(1).double().cpu().numpy()
     if len(points) < 2:

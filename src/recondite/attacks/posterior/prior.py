@@ -61,7 +61,7 @@ class PublicPrior:
 
     Attributes:
       mean: Of the public records, (features,).
-      basis: (rank, features), orthogonal rows, as long as the deviation along them.
+      basis: (rank, features), orthogonal rows, as long as the standard deviation along them.
       outside: Variance of the features that the basis leaves out, summed.
       shape: Of a record.
     """
