@@ -404,6 +404,30 @@ def test_a_run_that_a_record_is_hardly_ever_in_says_nothing_of_the_update_that_i
         assert set(stand.bounds) == {10}
 
 
+@pytest.mark.parametrize(
+    ("row", "shown"),
+    [
+        ({"threat": "training"}, {"training secret"}),
+        ({"threat": "training", "side": "known"}, {"training secret", "training known"}),
+        ({"threat": "training", "sampling": "shuffled"}, {"training secret", "training known"}),
+        ({"threat": "update"}, {"update secret", "update known"}),
+        ({"threat": "update", "releases": 20}, set()),
+    ],
+)
+def test_a_floor_says_nothing_of_an_intruder_who_sees_more(row, shown):
+    """A floor against somebody who is not told who took part when is none against one who is."""
+    (one,) = [
+        found
+        for found in synthetic.modern_rows(seeds=1)
+        if found["label"] == "VMF κ = 2500" and found["reconstruction"]
+    ][:1]
+    one |= {"threat": row["threat"], "attack_options": {"participation": row.get("side")}}
+    one["privacy"]["schedule"] = {"sampling": row.get("sampling", "poisson")}
+    one["reconstruction"]["releases"] = row.get("releases", 1)
+    tables = {table["key"]: table["sandwich"] for table in intruders(answers_of([one]))}
+    assert {key for key, lines in tables.items() if any(x["floors"] for x in lines)} == shown
+
+
 def test_measures_of_a_view_are_of_attacks_that_saw_no_more(modern):
     point = modern.points[by_label(modern, SERVER)["VMF κ = 2500"].point]
     whole = {threat_of(row) for row in point.rows if row.get("reconstruction")}

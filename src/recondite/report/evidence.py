@@ -101,7 +101,11 @@ class ReconstructionGain:
 
 @dataclass(frozen=True)
 class FloorSeen:
-    """An error that nobody goes below, under the conditions it states."""
+    """An error that nobody goes below, under the conditions it states.
+
+    It says nothing of an intruder who sees more: ``participation`` is known where it holds for
+    somebody who is told in which steps a record took part.
+    """
 
     threat: str
     mse: float
@@ -109,6 +113,7 @@ class FloorSeen:
     worst_case: bool
     prior: str
     sentence: str
+    participation: str = "secret"
 
 
 @dataclass(frozen=True)
@@ -345,6 +350,11 @@ def _membership(rows: Sequence[Row]) -> AttackFinding:
 def _floors(rows: Iterable[Row]) -> list[FloorSeen]:
     out: dict[FloorSeen, None] = {}
     for row in rows:
+        if _pooled(row):
+            continue  # of so many releases: of one update too low, of a whole training too high
+        schedule = section(section(row, "privacy"), "schedule")
+        open_to_all = schedule.get("sampling") == "shuffled"  # nothing is sampled: no secret
+        side = "known" if open_to_all else participation_of(row)
         for item in row.get("floors") or []:
             mse = number(item.get("mse"))
             if mse is not None:
@@ -356,6 +366,7 @@ def _floors(rows: Iterable[Row]) -> list[FloorSeen]:
                         bool(item.get("worst_case")),
                         str(item.get("prior") or ""),
                         str(item.get("sentence") or ""),
+                        side,
                     )
                 ] = None
     return list(out)

@@ -149,6 +149,9 @@ def _kind(floor: FloorSeen, best: ReconstructionGain | None) -> str:
     return "estimate, undercut here" if best and best.mse < floor.mse else "estimate"
 
 
+_TOLD = (("training", "known"), ("model", "known"))
+
+
 def _sandwich(
     answers: Answers,
     one: Standing,
@@ -156,14 +159,20 @@ def _sandwich(
     floors: Sequence[FloorSeen],
     view: View,
 ) -> dict[str, Any] | None:
-    """What was rebuilt, and the errors that are not excluded: the truth lies between."""
+    """What was rebuilt, and the errors that are not excluded."""
     threat, side = view
     mine = [
         made
         for made in rebuilt
         if made.threat == threat and (made.participation == "secret" or side == "known")
     ]
-    below = [floor for floor in floors if floor.threat == threat]
+    # A floor against somebody who is not told who took part when is none against one who is; an
+    # update is one that the record is in, whoever is told.
+    below = [
+        floor
+        for floor in floors
+        if floor.threat == threat and (floor.participation == "known" or view not in _TOLD)
+    ]
     if not mine and not below:
         return None
     best = min(mine, key=lambda made: made.mse, default=None)
