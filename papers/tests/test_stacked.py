@@ -206,6 +206,62 @@ def test_flipped_signs_are_the_elements_partition():
         assert along == pytest.approx(math.tanh(kappa), abs=0.02)
 
 
+@pytest.mark.parametrize("name", ["mlp", "lenet"])
+def test_single_entries_are_those_of_the_whole_gradients(name):
+    shape = (3, 32, 32) if name == "lenet" else (1, 8, 8)
+    images, labels = records(shape, 5)
+    stack = Stack([build(name, shape, seed=seed) for seed in (0, 1)])
+    taps, _ = stack.taps(images.expand(2, 5, *shape), labels.expand(2, 5), torch.ones(2, 5))
+    whole = torch.cat([g.flatten(2) for g in stack.per_sample(taps)], 2)
+    generator = torch.Generator().manual_seed(0)
+    sample = torch.randint(5, (2000,), generator=generator)
+    coordinate = torch.randint(stack.dim, (2000,), generator=generator)
+    ends = torch.tensor([0, stack.dim - 1])
+    sample, coordinate = torch.cat([sample, ends % 5]), torch.cat([coordinate, ends])
+    for run in (0, 1):
+        found = stack.entries(taps, run, sample, coordinate)
+        torch.testing.assert_close(found, whole[run, sample, coordinate], rtol=1e-4, atol=1e-7)
+
+
+@pytest.mark.parametrize("chance", [1e-3, 2e-2])
+def test_rare_places_are_independent_and_as_frequent_as_said(chance):
+    """Counts have the binomial law's mean and variance; no number comes twice."""
+    stack = Stack([build("mlp", (1, 8, 8), seed=0)])
+    partition = Partition(stack, [5.0], "elements", "clipped", torch.Generator().manual_seed(3))
+    count, repeats = 5000, 2000
+    drawn = [partition._places(count, chance) for _ in range(repeats)]
+    assert all(len(each) == len(each.unique()) for each in drawn)
+    sizes = np.array([len(each) for each in drawn])
+    spread = math.sqrt(count * chance * (1 - chance))
+    assert sizes.mean() == pytest.approx(count * chance, abs=5 * spread / math.sqrt(repeats))
+    assert sizes.std() == pytest.approx(spread, rel=0.1)
+    every = np.bincount(np.concatenate([each.numpy() // 500 for each in drawn]), minlength=10)
+    assert np.abs(every - every.mean()).max() < 5 * math.sqrt(every.mean())
+    assert every.shape == (10,)
+
+
+def test_drawing_flips_has_the_law_of_drawing_signs(monkeypatch):
+    """κ = 1 beside κ = 5: each run has its own mean; both ways have the same spread."""
+    shape, repeats, kappa = (1, 8, 8), 300, 2.0
+    images, labels = records(shape, 1)
+    stack = Stack([build("mlp", shape, seed=0) for _ in range(2)])
+    taps, _ = stack.taps(
+        images.expand(2, repeats, *shape), labels.expand(2, repeats), torch.ones(2, repeats)
+    )
+    factors = torch.full((2, repeats), 0.5)
+    record = torch.cat([g[0, 0].flatten() for g in stack.per_sample(taps)]) * 0.5
+    for limit in (1e-3, 0.1):  # every sign is drawn, or flips are in the second run
+        monkeypatch.setattr("recondite_papers.stacked.blocks._SELDOM", limit)
+        generator = torch.Generator().manual_seed(0)
+        partition = Partition(stack, [1.0, kappa], "elements", "clipped", generator)
+        assert list(partition.seldom) == ([] if limit < 0.01 else [1])
+        out = partition.flipped(stack, taps, factors)
+        for run, value in enumerate((1.0, kappa)):
+            off = out[run] - repeats * math.tanh(value) * record
+            spread = float(record.norm()) * math.sqrt(repeats * (1 - math.tanh(value) ** 2))
+            assert 0.8 * spread < float(off.norm()) < 1.2 * spread
+
+
 def test_memory_is_bounded_without_changing_the_sum(monkeypatch):
     images, labels = records((1, 8, 8), 6)
     stack = Stack([build("mlp", (1, 8, 8), seed=0)])

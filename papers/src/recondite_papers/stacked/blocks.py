@@ -20,6 +20,7 @@ from recondite_papers.stacked.network import Stack, Taps
 __all__ = ["Partition", "block_shapes"]
 
 _POOL = 1 << 18
+_SELDOM = 1e-3  # chance of a flipped sign from which on flips are drawn rather than signs
 
 
 def block_shapes(shapes: Sequence[tuple[int, ...]], blocks: str | int) -> list[tuple[int, int]]:
@@ -81,6 +82,12 @@ class Partition:
                 torch.stack([pair[1].float() for pair in pairs]),
             )
         self.keep = torch.sigmoid(2.0 * torch.tensor(self.kappas, device=device))
+        # Chances of a flip in double precision. How many flips there are is known on the host
+        # alone, so that a GPU, whose steps are recorded, draws every sign.
+        chances = [math.exp(-2.0 * k) / (1.0 + math.exp(-2.0 * k)) for k in self.kappas]
+        seldom = [p < _SELDOM and device.type == "cpu" for p in chances]
+        self.seldom = {run: p for run, p in enumerate(chances) if seldom[run]}
+        self.often = [run for run in range(len(chances)) if not seldom[run]]
 
     def __call__(self, gradients: list[Tensor], mask: Tensor) -> Tensor:
         """Σ over the samples of their noised gradients, (R, dim).
@@ -118,13 +125,52 @@ class Partition:
           factors: (R, B), what each sample's gradient is multiplied by.
         """
         scaled = Taps(taps.inputs, [d * factors[:, :, None, None] for d in taps.deltas])
+        if not self.seldom:
+            return self._all_signs(stack, scaled, self.keep)
+        total = stack.weighted_sum(taps, factors[:, :, None].expand(-1, -1, len(taps.inputs)))
+        for run, chance in self.seldom.items():
+            total[run] -= 2.0 * self._flips(stack, scaled, run, chance)
+        if self.often:
+            part = Taps(
+                [a[self.often] for a in scaled.inputs], [d[self.often] for d in scaled.deltas]
+            )
+            total[self.often] = self._all_signs(stack, part, self.keep[self.often])
+        return total
+
+    def _all_signs(self, stack: Stack, scaled: Taps, keep: Tensor) -> Tensor:
+        """Σ over the samples, with a sign drawn for every weight of every sample."""
         out = []
         for gradient in stack.per_sample(scaled):
             flat = gradient.flatten(2)
             uniform = torch.rand(flat.shape, device=flat.device, generator=self.generator)
-            kept = uniform < self.keep.view(-1, 1, 1)
+            kept = uniform < keep.view(-1, 1, 1)
             out.append(torch.where(kept, flat, -flat).sum(1))
         return torch.cat(out, 1)
+
+    def _flips(self, stack: Stack, scaled: Taps, run: int, chance: float) -> Tensor:
+        """(dim,): Σ over the samples of what is flipped; gaps between flips are geometric."""
+        batch, dim = scaled.deltas[0].shape[1], self.dim
+        out = torch.zeros(dim)
+        places = self._places(batch * dim, chance)
+        if len(places):
+            sample = torch.div(places, dim, rounding_mode="floor")
+            coordinate = places % dim
+            out.index_add_(0, coordinate, stack.entries(scaled, run, sample, coordinate))
+        return out
+
+    def _places(self, count: int, chance: float) -> Tensor:
+        """Numbers below ``count``, each there with this chance, independently; in order."""
+        if count * chance < 1e-12:  # nothing that a random number resolves
+            return torch.zeros(0, dtype=torch.long)
+        found, last, step = [], -1.0, max(16, round(1.2 * count * chance))
+        while last < count:
+            uniform = torch.rand(step, dtype=torch.float64, generator=self.generator)
+            gaps = (torch.log1p(-uniform) / math.log1p(-chance)).ceil().clamp(min=1.0)
+            ends = last + gaps.clamp(max=2.0 * count).cumsum(0)
+            found.append(ends)
+            last = float(ends[-1])
+        places = torch.cat(found)
+        return places[places < count].long()
 
     def _noised(self, piece: Tensor, count: int, size: int, mask: Tensor) -> Tensor:
         runs, batch, width = piece.shape

@@ -237,6 +237,30 @@ class Stack:
                 parts.append(scaled.sum((1, 2)))
         return torch.cat(parts, 1)
 
+    def entries(self, taps: Taps, run: int, samples: Tensor, coordinates: Tensor) -> Tensor:
+        """Single entries of single samples' gradients in one run, without forming the others.
+
+        Args:
+          taps: Of the samples.
+          run: Whose.
+          samples: Numbers of the samples.
+          coordinates: As many numbers of weights, in the order in which parameters are joined.
+        """
+        out = torch.zeros(len(samples), device=self.device)
+        begin = 0
+        for place, (a, delta) in enumerate(zip(taps.inputs, taps.deltas, strict=True)):
+            width, height = a.shape[3], delta.shape[3]
+            at = (coordinates >= begin) & (coordinates < begin + height * width)
+            sample, inside = samples[at], coordinates[at] - begin
+            row = torch.div(inside, width, rounding_mode="floor")
+            out[at] = (delta[run, sample, :, row] * a[run, sample, :, inside % width]).sum(-1)
+            begin += height * width
+            if self.biases[place] is not None:
+                at = (coordinates >= begin) & (coordinates < begin + height)
+                out[at] = delta[run, samples[at], :, coordinates[at] - begin].sum(-1)
+                begin += height
+        return out
+
     def per_sample(self, taps: Taps) -> list[Tensor]:
         """(R, B, O, K) and (R, B, O): every sample's gradient of every parameter, in order."""
         out = []

@@ -162,8 +162,10 @@ class Releaser:
     def _directional(self, partition: Partition, taps: Taps, mask: Tensor) -> Tensor:
         """Sum of the records' noised gradients, as many at a time as memory holds."""
         total = torch.zeros((self.stack.runs, self.stack.dim), device=mask.device)
-        count = max(1, _NUMBERS // total.numel())
         flipped = partition.single and partition.clipped
+        # Where flips are drawn one by one, only the other runs' gradients are formed.
+        runs = max(1, len(partition.often)) if flipped else self.stack.runs
+        count = max(1, _NUMBERS // (runs * self.stack.dim))
         for start in range(0, mask.shape[1], count):
             some, taken = taps.samples(start, start + count), mask[:, start : start + count]
             if flipped:
