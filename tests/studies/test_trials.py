@@ -154,8 +154,10 @@ def test_bounds_of_the_winner_are_of_the_best_of_several(study, search, tmp_path
     assert answers.standings[view][0].epsilon == price["epsilon"]
     assert account_command(row) is None, "it would compute the account of one run"
     game = {"candidates": 10, "rate": 0.3, "bound": 0.32, "reason": ""}
-    told = priced({**row, "identification": [game]}, Price(**price))
+    floors = [{"key": "packing", "proven": True}, {"key": "van-trees", "proven": False}]
+    told = priced({**row, "identification": [game], "floors": floors}, Price(**price))
     assert told["identification"][0]["bound"] is None
+    assert told["floors"] == floors[1:]
 
 
 def test_a_rehearsal_on_public_records_speaks_of_one_run(study, search):

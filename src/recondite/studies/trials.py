@@ -133,8 +133,8 @@ def priced(row: Row, price: Price) -> Row:
 
     Guarantee: ``epsilon`` is the price's, and ``rero_bound`` follows from that (ε, δ) and nothing
     else. Whatever else is proven of one run (leakage in nats, one update, known participation, the
-    bounds of games) is not defined: other runs saw the record too. ``privacy`` stays the account of
-    the run that won.
+    bounds of games, floors of errors) is not defined: other runs saw the record too. ``privacy``
+    stays the account of the run that won.
 
     Args:
       row: As for one run.
@@ -152,6 +152,7 @@ def priced(row: Row, price: Price) -> Row:
         "notions": found,
         "exposures": [{**one, **nothing} for one in row.get("exposures") or ()],
         "identification": games or row.get("identification"),
+        "floors": [one for one in row.get("floors") or () if not one.get("proven")],
     }
     plain: Row = json_ready({**row, **own})
     return plain
