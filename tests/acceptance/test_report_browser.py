@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from recondite import report
+from recondite import dossier, report
 from recondite.report.answer import Answers
 from recondite.report.ladder import VIEWS
 from recondite.report.recommend import Requirements, choose, without_accuracy
@@ -612,6 +612,25 @@ def test_print_gives_what_is_on_the_screen(open_page, tmp_path):
     path = tmp_path / "report.pdf"
     page.pdf(path=path)
     assert path.read_bytes().startswith(b"%PDF")
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_the_dossier_reads_on_a_desk_and_on_a_phone(browser, reports, tmp_path, width):
+    dossier.make(reports["games"][1][0], tmp_path / "dossier")
+    axe = os.environ.get("RECONDITE_AXE")
+    context = browser.new_context(viewport={"width": width, "height": 844}, bypass_csp=bool(axe))
+    page = context.new_page()
+    page.goto((tmp_path / "dossier/dossier.html").as_uri())
+    found = page.evaluate(script("rules"))
+    if axe:
+        page.evaluate(Path(axe).read_text(encoding="utf-8") + ";0")
+        ran = page.evaluate("axe.run(document, { resultTypes: ['violations'] })")
+        found += [f"axe {one['id']}: {len(one['nodes'])}" for one in ran["violations"]]
+    assert found == []
+    assert overflow(page) <= 0
+    narrow = "[...document.querySelectorAll('.wide td')].map(e => e.getBoundingClientRect().width)"
+    assert min(page.evaluate(narrow)) > 40  # a word a line is no table
+    context.close()
 
 
 def test_a_violated_bound_is_the_first_thing_seen(open_page):

@@ -11,6 +11,7 @@ from scipy.stats import binomtest
 from recondite import dossier
 from recondite.cli.main import run
 from recondite.dossier.attacks import log
+from recondite.dossier.content import _listed
 from recondite.dossier.making import EVIDENCE
 from recondite.report.answer import Answers
 from recondite.report.rows import read_runs
@@ -67,6 +68,18 @@ def test_each_setting_stands_against_every_threat_model(study, tmp_path):
     assert none["promises"] == []
     assert {one["promise"] for one in none["against"]} == {"Nothing is proven: no noise protects."}
     assert "whom the records are about" in page.lower()
+    # Wide tables are scrolled, by keyboard too, and each is named once.
+    regions = re.findall(
+        r'<div class="wide" tabindex="0" role="region" aria-label="([^"]+)">', page
+    )
+    assert len(regions) == page.count('class="wide"') == len(set(regions)) > 4
+
+
+def test_a_rate_has_four_digits_and_settings_all_of_theirs():
+    schedule = {"sampling": "poisson", "rate": 128 / 3602, "steps": 580}
+    assert _listed("", schedule) == "sampling poisson, rate 0.03554, steps 580"
+    told = _listed("gaussian", {"noise_multiplier": 1.25549})
+    assert told == "gaussian: noise multiplier 1.25549"
 
 
 def test_games_say_what_they_could_have_told(study):

@@ -253,11 +253,16 @@ def _verify(source: DossierRun, settings: Sequence[DefenceEntry]) -> list[tuple[
 
 
 def _listed(name: object, parts: Row) -> str:
-    """A mechanism or a schedule in words; long lists by their length."""
+    """A mechanism or a schedule in words; long lists by their length.
+
+    A rate is a quotient, in four digits: the commands that verify have all of it.
+    """
     words = []
     for key, value in parts.items():
         long = isinstance(value, list) and len(value) > 8
         text = f"{len(value)} values" if long else str(value)
+        if key == "rate" and isinstance(value, float):
+            text = f"{value:.4g}"
         words += [] if value is None else [f"{key.replace('_', ' ')} {text}"]
     return f"{name or ''}{': ' if name and words else ''}{', '.join(words)}"
 

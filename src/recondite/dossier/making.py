@@ -13,6 +13,7 @@ from recondite.dossier.content import Dossier, compose
 from recondite.dossier.questions import PARTS
 from recondite.dossier.source import DossierRun, read_source
 from recondite.report.rows import Row, section
+from recondite.report.words import at_most
 
 __all__ = ["make"]
 
@@ -93,5 +94,5 @@ def render(dossier: Dossier) -> str:
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     return environment.from_string(template.read_text(encoding="utf-8")).render(
-        dossier=dossier, parts=PARTS, policy=POLICY
+        dossier=dossier, parts=PARTS, policy=POLICY, at_most=at_most
     )
