@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import torch
 
+from recondite._files import replaced
 from recondite.models import build
 from recondite_papers.jobs.channels import (
     ChannelInputs,
@@ -143,4 +144,5 @@ def _save(context: Context, name: str, stack: Stack, seeds: int) -> None:
         return
     context.out.mkdir(parents=True, exist_ok=True)
     flat = torch.cat([p.flatten(1) for p in stack.parameters()], 1)[::seeds].cpu().numpy()
-    np.savez_compressed(context.out / f"weights-channel-{name}.npz", weights=flat)
+    with replaced(context.out / f"weights-channel-{name}.npz") as file:
+        np.savez_compressed(file, weights=flat)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from recondite._files import replaced
 from recondite.attacks.gradient.dlg import DLG
 from recondite.attacks.gradient.inverting import InvertingGradients
 from recondite_papers.jobs.compare import (
@@ -167,4 +168,5 @@ def _gallery(
         (data.pixels(first).clamp(0, 1) * 255).round().to(torch.uint8).cpu().numpy()
     )
     context.out.mkdir(parents=True, exist_ok=True)
-    np.savez_compressed(context.out / f"gallery-{name}.npz", **stored)
+    with replaced(context.out / f"gallery-{name}.npz") as file:
+        np.savez_compressed(file, **stored)

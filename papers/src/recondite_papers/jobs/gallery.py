@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from recondite._files import replaced
 from recondite.attacks.gradient.dlg import DLG
 from recondite.attacks.gradient.inverting import InvertingGradients
 from recondite.metrics import ssim
@@ -40,7 +41,8 @@ def _save(context: Context, job: str, block: str, pictures: dict[str, Tensor]) -
         key: (value.clamp(0, 1) * 255).round().to(torch.uint8).cpu().numpy()
         for key, value in pictures.items()
     }
-    np.savez_compressed(context.out / stored(job, block), **arrays)
+    with replaced(context.out / stored(job, block)) as file:
+        np.savez_compressed(file, **arrays)
 
 
 def reconstructions(context: Context) -> None:

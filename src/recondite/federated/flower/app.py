@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from recondite._files import replaced
 from recondite.federated.cost import Budget
 from recondite.federated.flower import flower, log
 from recondite.federated.flower.mod import defend
@@ -157,9 +158,8 @@ def _leave_truth(policy: Policy, message: Any, context: Any, batches: Any) -> No
     number = server_round(message)
     images = np.concatenate([images.numpy() for images, _ in batches])
     labels = np.concatenate([labels.numpy() for _, labels in batches])
-    draft = folder / f".{number}-{context.node_id}.npz"
-    np.savez(draft, images=images, labels=labels, allow_pickle=False)
-    draft.replace(folder / f"{number}-{context.node_id}.npz")
+    with replaced(folder / f"{number}-{context.node_id}.npz") as file:
+        np.savez(file, images=images, labels=labels, allow_pickle=False)
 
 
 def ready_client(*policies: Policy) -> Any:

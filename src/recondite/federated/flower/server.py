@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import io
 import json
 import math
 import os
@@ -13,6 +14,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from recondite._files import write_atomically
 from recondite.attacks.scoring import as_images
 from recondite.federated.auditor import Auditor
 from recondite.federated.central import CentralNoise
@@ -309,10 +311,11 @@ def _add_reconstructions(rows: list[Row], evidence: list[Row]) -> None:
 
 def _write(folder: Path, settings: Settings, rows: list[Row], model: Any, study: str) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    with (folder / "rounds.csv").open("w", newline="") as file:
-        table = csv.DictWriter(file, list(rows[0]))
-        table.writeheader()
-        table.writerows(rows)
+    text = io.StringIO(newline="")
+    table = csv.DictWriter(text, list(rows[0]))
+    table.writeheader()
+    table.writerows(rows)
+    write_atomically(folder / "rounds.csv", text.getvalue())
     save_weights(model, folder / "weights.safetensors")
     hidden = ("data-dir", "ledger", "server-ledger", "truth", "out")
     resolved = {k: v for k, v in settings.to_config().items() if k not in hidden}
