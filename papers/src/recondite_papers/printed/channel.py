@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = [
-    "ASSUMPTIONS", "CLAIMS", "DP", "EIGENVALUES", "FIGURES", "FIGURE_14", "SETTING", "TABLE_2",
-    "TOY",
-]  # fmt: skip
+__all__ = ["ASSUMPTIONS", "CLAIMS", "DP", "EIGENVALUES", "FIGURE_14", "SETTING", "TABLE_2"]
 
 SETTING = {
     "data": "CIFAR-10, CelebA, SVHN, Fashion-MNIST at 32×32",
@@ -42,8 +39,6 @@ EIGENVALUES = {
 }
 # Multiplier: ε and capacity as printed.
 DP = {0.8: (1.705, 100), 0.57: (5.120, 200), 0.46: (12.026, 300), 0.2066: (331.668, 1500)}
-# Noise variance at W = 2 in parameter space and in data space, capacity 1 nat.
-TOY = ("16/(e² - 1)", "1/(e² - 1)")
 _MODELS = ("lenet", "alexnet", "vgg16", "resnet10")
 _ROWS = {
     "natural": (
@@ -66,14 +61,6 @@ FIGURE_14 = {
     for number, model in enumerate(_MODELS)
     for place, kappa in enumerate((50.0, 100.0, 200.0, 300.0, 0.0))
 }
-FIGURES = {
-    3: "capacity rises with λ, falls with σ", 4: "toy: data-space noise adapts",
-    5: "images of CelebA", 6: "MSE by batch size: falls under DP, rises under constant noise",
-    7: "compression = more noise (drawing)", 8: "compressing a larger eigenvalue defends better",
-    9: "accuracy rises with κ", 10: "MSE falls with κ", 11: "accuracy against MSE",
-    12: "accuracy rises with n", 13: "MSE falls with n", 15: "accuracy against GDC",
-    16: "IMP_MIA against IMP_DRA", 17: "the weights β",
-}  # fmt: skip
 CLAIMS = {
     "capacity": "Accuracy rises and reconstruction error falls with κ.",
     "rounds": "Accuracy rises with n.",

@@ -245,7 +245,6 @@ def _gains_at_equal_epsilon(accuracy: Rows, intruder: Rows) -> list[float]:
     return out
 
 
-_ALIKE = 0.1  # errors that differ by less are called the same: that much they differ by chance
 _GAIN = 0.05  # shares of the way to a copy that differ by less are called the same
 
 
