@@ -1,22 +1,24 @@
-"""An image of the answer in the demo's report: its four tiles and what stands beside them.
+"""Images of the demo's report: the answer with its four tiles, and the first screen of the page.
 
-``python docs/make_tiles.py demo/report.html`` writes ``docs/images/tiles.png``. Needs playwright
-and a Chromium (``CHROMIUM`` says where, if it is not playwright's own).
+``python docs/make_tiles.py demo/report.html`` writes ``docs/images/tiles.png`` and ``report.png``.
+Needs playwright and a Chromium (``CHROMIUM`` says where, if it is not playwright's own).
 """
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from pathlib import Path
 
+from PIL import Image
 from playwright.sync_api import sync_playwright
 
-TARGET = Path(__file__).parent / "images" / "tiles.png"
+IMAGES = Path(__file__).parent / "images"
 
 
-def take(report: Path, target: Path) -> None:
-    """The answer in the plain voice, without the part that unfolds."""
+def take(report: Path, folder: Path) -> None:
+    """The page in the plain voice, and the answer alone, without the part that unfolds."""
     with sync_playwright() as browsers:
         browser = browsers.chromium.launch(
             executable_path=os.environ.get("CHROMIUM"), args=["--no-sandbox"]
@@ -24,12 +26,18 @@ def take(report: Path, target: Path) -> None:
         size = {"width": 1180, "height": 1000}
         page = browser.new_page(viewport=size, device_scale_factor=1.5, color_scheme="light")
         page.goto(report.resolve().as_uri() + "#voice=plain")
-        page.evaluate("document.querySelectorAll('.answer details').forEach(part => part.remove())")
         page.wait_for_timeout(500)
-        page.locator("#answer .answer").first.screenshot(path=str(target))
+        _store(page.screenshot(), folder / "report.png")
+        page.evaluate("document.querySelectorAll('.answer details').forEach(part => part.remove())")
+        _store(page.locator("#answer .answer").first.screenshot(), folder / "tiles.png")
         browser.close()
 
 
+def _store(shot: bytes, target: Path) -> None:
+    """Few colours are enough, and a third of the bytes."""
+    Image.open(io.BytesIO(shot)).convert("RGB").quantize(128).save(target, optimize=True)
+    print(f"wrote {target} ({target.stat().st_size // 1000} kB)")
+
+
 if __name__ == "__main__":
-    take(Path(sys.argv[1]), TARGET)
-    print(f"wrote {TARGET} ({TARGET.stat().st_size // 1000} kB)")
+    take(Path(sys.argv[1]), IMAGES)
