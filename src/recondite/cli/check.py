@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +16,7 @@ from recondite.cli.options import (
     number,
     shared,
 )
-from recondite.cli.output import print_json, print_table, settings
+from recondite.cli.output import bar, print_json, print_table
 
 if TYPE_CHECKING:
     from recondite.checking import CheckResult
@@ -84,7 +81,7 @@ def check(
     make = load_object(trainer)
     if not callable(make):
         raise ValueError(f"{trainer} must be a function that makes a trainer")
-    with _bar(f"checking {trainer}") as update:
+    with bar(f"checking {trainer}") as said:
         result = measure(
             make,
             stated,
@@ -92,7 +89,7 @@ def check(
             confidence=confidence,
             skip=tuple(skip or ()),
             seed=seed,
-            progress=update,
+            progress=lambda done: said("", done),
         )
     if as_json:
         print_json(result.to_dict())
@@ -119,18 +116,3 @@ def _show(result: CheckResult) -> None:
     ]
     title = f"{WORDS[result.verdict]}: {result.claim}"
     print_table(title, ["check", "answer", "evidence"], rows, notes)
-
-
-@contextmanager
-def _bar(what: str) -> Iterator[Callable[[float], None] | None]:
-    """A progress bar on standard error."""
-    if settings.quiet or not sys.stderr.isatty():
-        yield None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=1.0)
-        yield lambda done: bar.update(task, completed=done)

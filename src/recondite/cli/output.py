@@ -6,14 +6,14 @@ import json
 import shutil
 import sys
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 from recondite.notions.bounds import plain_figure
 
-__all__ = ["figure", "print_json", "print_table", "progress", "settings"]
+__all__ = ["bar", "figure", "print_json", "print_table", "progress", "settings"]
 
 
 @dataclass
@@ -97,3 +97,22 @@ def progress(what: str) -> Iterator[Any]:
             bar.update(task, description=f"{what} ({count} evaluations)")
 
         yield tick
+
+
+@contextmanager
+def bar(what: str) -> Iterator[Callable[[str, float], None]]:
+    """A bar where ``progress`` has a spinner; yields what is told a stage and the share done."""
+    if settings.quiet or not sys.stderr.isatty():
+        yield lambda stage, done: None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as drawn:
+        task = drawn.add_task(what, total=1.0)
+
+        def said(stage: str, done: float) -> None:
+            drawn.update(task, completed=done, description=f"{what}: {stage}" if stage else what)
+
+        yield said

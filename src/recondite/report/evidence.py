@@ -358,17 +358,16 @@ def _floors(rows: Iterable[Row]) -> list[FloorSeen]:
         for item in row.get("floors") or []:
             mse = number(item.get("mse"))
             if mse is not None:
-                out[
-                    FloorSeen(
-                        threat_of(row),
-                        mse,
-                        bool(item.get("proven")),
-                        bool(item.get("worst_case")),
-                        str(item.get("prior") or ""),
-                        str(item.get("sentence") or ""),
-                        side,
-                    )
-                ] = None
+                seen = FloorSeen(
+                    threat_of(row),
+                    mse,
+                    bool(item.get("proven")),
+                    bool(item.get("worst_case")),
+                    str(item.get("prior") or ""),
+                    str(item.get("sentence") or ""),
+                    side,
+                )
+                out[seen] = None
     return list(out)
 
 
