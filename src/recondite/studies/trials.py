@@ -140,7 +140,9 @@ def priced(row: Row, price: Price) -> Row:
       row: As for one run.
       price: Of the search.
     """
-    found: Row = dict(row["notions"] or {})
+    if not row["notions"]:
+        return row  # nothing was trained
+    found: Row = dict(row["notions"])
     rero = None if found.get("rero_prior") is None else price.success(float(found["rero_prior"]))
     kept = {"epsilon": price.epsilon, "rero_bound": rero, "rero_prior": found.get("rero_prior")}
     gone = [key for key in figures() if key not in kept and found.get(key) is not None]
