@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from recondite_papers.printed import dirdp
 from recondite_papers.tables.cells import Cell, Row, Verdict, having, listed, mean
 from recondite_papers.tables.dirdp import share_better
-from recondite_papers.tables.intruder import beaten, settings
+from recondite_papers.tables.intruder import beaten, exposed, settings
 
 __all__ = ["WEAK", "at_chance", "cells", "held", "missing", "partitions", "verdicts"]
 
@@ -86,13 +86,17 @@ def at_chance(rows: Rows, blocks: str) -> bool | None:
 
 
 def held(intruder: Rows, blocks: str) -> bool | None:
-    """Whether no posterior attack beats a blind guess under a partition with κ up to 50."""
+    """Whether the intruder sees nothing under a partition with κ up to 50.
+
+    Neither images better than a blind guess, nor the record itself among a hundred candidates in
+    half of the games: who picks it out has its image.
+    """
     found = [
         pooled or one
         for one, pooled in settings(intruder, "dirdp")
         if one["defence"] == "vmf" and one.get("blocks") == blocks and one["value"] <= WEAK
     ]
-    return None if not found else not any(beaten(row) for row in found)
+    return None if not found else not any(beaten(row) or exposed(row) for row in found)
 
 
 def verdicts(rows: Rows, intruder: Rows = ()) -> list[Verdict]:
@@ -138,8 +142,9 @@ def verdicts(rows: Rows, intruder: Rows = ()) -> list[Verdict]:
         broken = [_NAMES[p] for p in tried if not safe[p]]
         text = (
             f"membership as above; at κ up to 50 the intruder, tried on "
-            f"{listed([_NAMES[p] for p in tried])}, rebuilds images better than a blind guess "
-            f"under {listed(broken) or 'none of them'}{small}"
+            f"{listed([_NAMES[p] for p in tried])}, rebuilds images better than a blind guess, or "
+            f"picks the record out of a hundred in half of the games, under "
+            f"{listed(broken) or 'none of them'}{small}"
         )
         out.append(
             Verdict(

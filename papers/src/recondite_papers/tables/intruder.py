@@ -8,7 +8,7 @@ from typing import Any
 from recondite_papers.tables.cells import Cell, Row, Verdict, having
 
 __all__ = [
-    "SAFE", "SURE", "beaten", "beside", "finding", "holds", "marked", "naive", "noun",
+    "SAFE", "SURE", "beaten", "beside", "exposed", "finding", "holds", "marked", "naive", "noun",
     "open_settings", "sentence", "settings", "table", "verdict",
 ]  # fmt: skip
 
@@ -159,7 +159,7 @@ def open_settings(rows: Rows, attacks: Rows, study: str) -> dict[str, list[Row]]
         if known is None:
             continue
         strongest = pooled or one
-        fallen = beaten(one) or beaten(strongest) or _exposed(strongest)
+        fallen = beaten(one) or beaten(strongest) or exposed(strongest)
         looks = _likeness(known) > SAFE
         # The paper's own attack may be the stronger one.
         fallen = fallen or _gains(known, strongest)
@@ -168,7 +168,8 @@ def open_settings(rows: Rows, attacks: Rows, study: str) -> dict[str, list[Row]]
     return out
 
 
-def _exposed(row: Row) -> bool:
+def exposed(row: Row) -> bool:
+    """Whether the record is picked out of most candidates in half of the games or more."""
     found = _game(row)
     return found is not None and found[1]["right"] >= SURE * found[1]["games"]
 
