@@ -16,6 +16,7 @@ def test_layers_are_listed_with_rule_and_cost():
     rules = [layer["rule"] for layer in found["layers"]]
     assert {rule: rules.count(rule) for rule in set(rules)} == {"fast": 13, "refused": 12}
     assert "recondite.fix(model)" in found["layers"][1]["cost"]
+    assert {layer["norms"] for layer in found["layers"]} == {"gradients", "products", ""}
     done = CliRunner().invoke(app, ["layers", "mlp", "--shape", "1,16,16"])
     assert done.stdout.splitlines()[0] == "Layers of mlp: 3 fast"
 

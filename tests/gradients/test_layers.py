@@ -13,10 +13,11 @@ from torch.nn import functional
 import recondite as rc
 from recondite.gradients.clipping import Clip
 from recondite.gradients.collector import Collector
-from recondite.gradients.layers import rules_for
+from recondite.gradients.layers import norms, rules_for
 from recondite.gradients.layers.listing import list_layers
 from recondite.gradients.layers.slow import SlowRule
 from recondite.gradients.layers.tied import TiedRule
+from recondite.gradients.tape import Entry
 
 torch.set_num_threads(1)
 pytestmark = pytest.mark.filterwarnings("ignore:no fast per-sample rule")
@@ -418,3 +419,49 @@ def test_shared_and_slow_layers_are_named():
     assert found["a"].parameters == 15
     assert found["a"].cost.endswith("shared with Linear")
     assert found["c"].rule == "slow"
+
+
+@pytest.mark.parametrize(
+    ("layers", "shape", "batch"),
+    [
+        ([nn.Linear(4, 3)], (4,), 5),
+        ([nn.Linear(40, 30)], (6, 40), 5),
+        ([nn.Linear(4, 3)], (9, 4), 5),
+        ([nn.Conv2d(2, 3, 3), nn.Flatten(), nn.Linear(12, 2)], (2, 4, 4), 5),
+        ([nn.Conv2d(64, 128, 3), nn.Flatten()], (64, 4, 4), 300),
+        ([nn.Conv2d(64, 128, 3, padding=1), nn.Flatten()], (64, 16, 16), 300),
+        ([nn.Conv2d(64, 128, 3, padding=1), nn.Flatten()], (64, 32, 32), 20),
+    ],
+)
+def test_the_norms_that_are_listed_are_those_that_are_taken(layers, shape, batch, monkeypatch):
+    model = nn.Sequential(*layers)
+    listed = [x.norms for x in list_layers(model, torch.zeros(1, *shape), batch)]
+    made, taken = [], []
+    gram = norms.gram
+    monkeypatch.setattr(norms, "gram", lambda *given: made.append(1) or gram(*given))
+    rules = rules_for(model)
+    for layer in layers:
+        if layer not in rules:
+            continue
+        made.clear()
+        given, grad = passed(model, layer, shape, batch)
+        rules[layer].squared_norms(Entry(layer, given, grad))
+        one = isinstance(layer, nn.Linear) and given.dim() == 2
+        taken.append("products" if made or one else "gradients")
+    assert listed == taken
+
+
+def passed(model, module, shape, batch):
+    """What goes into a layer, and a gradient of what comes out."""
+    seen = []
+    hook = module.register_forward_hook(lambda _, given, made: seen.extend((given[0], made)))
+    with torch.no_grad():
+        model(torch.randn(batch, *shape))
+    hook.remove()
+    return seen[0], torch.randn_like(seen[1])
+
+
+def test_a_record_of_another_shape_leaves_the_norms_out():
+    (found,) = list_layers(nn.Sequential(nn.Linear(3, 2)), torch.zeros(1, 5))
+    assert found.norms == ""
+    assert found.rule == "fast"

@@ -37,9 +37,12 @@ def layers(
     adapter: Annotated[
         str | None, typer.Option("--adapter", help="lora:RANK, of hf:DIR.", show_default=False)
     ] = None,
+    batch_size: Annotated[int, typer.Option("--batch-size", help="Of a pass.", min=1)] = 64,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object.")] = False,
 ) -> None:
     """Lists layers."""
+    import torch
+
     from recondite.gradients.layers.listing import list_layers
     from recondite.models import resolve
     from recondite.models.pretrained import is_folder
@@ -52,11 +55,13 @@ def layers(
         raise ValueError(
             f"--shape must be numbers with commas, such as 3,32,32, got {shape!r}"
         ) from None
-    found = list_layers(resolve(model, sides, classes, norm=norm, adapter=adapter, seed=0))
+    network = resolve(model, sides, classes, norm=norm, adapter=adapter, seed=0)
+    kind = torch.long if is_folder(model) else torch.float32
+    found = list_layers(network, torch.zeros(1, *sides, dtype=kind), batch_size)
     if as_json:
         print_json({"schema_version": 1, "model": model, "layers": [x.to_dict() for x in found]})
         return
-    rows = [[x.name, x.kind, f"{x.parameters:,}", x.rule, x.cost] for x in found]
+    rows = [[x.name, x.kind, f"{x.parameters:,}", x.rule, x.norms, x.cost] for x in found]
     count = {rule: sum(x.rule == rule for x in found) for rule in ("fast", "slow", "refused")}
     title = f"Layers of {model}: " + ", ".join(f"{n} {rule}" for rule, n in count.items() if n)
-    print_table(title, ["layer", "kind", "parameters", "rule", "cost"], rows, numbers=(2,))
+    print_table(title, ["layer", "kind", "parameters", "rule", "norms", "cost"], rows, numbers=(2,))

@@ -13,7 +13,7 @@ from recondite.gradients.layers.base import CHUNK, Grads, LayerRule, quick_sizes
 from recondite.gradients.patches import patches
 from recondite.gradients.tape import Entry, Tape, record, wide
 
-__all__ = ["Conv2dRule"]
+__all__ = ["Conv2dRule", "by_products", "small"]
 
 # Unfolded patches of this many elements at a time.
 _CHUNK = CHUNK
@@ -49,7 +49,7 @@ class Conv2dRule(LayerRule):
         a, b = _single(entry)
         conv: Any = entry.layer
         weight, bias = trainable(conv, "weight"), trainable(conv, "bias")
-        if weight is None or len(a) * conv.weight.numel() <= _CHUNK:
+        if weight is None or small(conv, len(a)):
             entry.gradients = self.per_sample(entry)
             return quick_sizes(entry.gradients)
         rows = max(1, _CHUNK // max(1, a[0].numel() * conv.weight[0, 0].numel()))
@@ -86,6 +86,22 @@ class Conv2dRule(LayerRule):
         if bias is not None:
             out[bias] = b.flatten(2).sum(2)
         return out
+
+
+def small(conv: Any, rows: int) -> bool:
+    """Whether the gradients of a batch's records are small enough to be made, norms and all."""
+    return bool(rows * conv.weight.numel() <= _CHUNK)
+
+
+def by_products(positions: int, inputs: int, outputs: int) -> bool:
+    """Whether norms come from products of positions, not from gradients by chunks.
+
+    Args:
+      positions: Of the kernel in an image.
+      inputs: Numbers that a kernel sees, of one group.
+      outputs: Channels of one group.
+    """
+    return 2 * positions * positions <= inputs * outputs
 
 
 def _single(entry: Entry) -> tuple[torch.Tensor, torch.Tensor]:
@@ -137,7 +153,7 @@ def _patch_norms(conv: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """⟨uuᵀ, bbᵀ⟩ over patches u, or the norm of the gradient, if smaller; group by group."""
     windows, grads = _patches(conv, a, b)
     size, groups, _, positions = windows.shape
-    if 2 * positions * positions <= windows.shape[2] * grads.shape[2]:
+    if by_products(positions, windows.shape[2], grads.shape[2]):
         found = norms.gram(windows.flatten(0, 1).mT, grads.flatten(0, 1).mT)
         return found.view(size, groups).sum(1)
     with norms.full_precision():

@@ -12,7 +12,7 @@ from recondite.gradients.layers import norms
 from recondite.gradients.layers.base import Grads, LayerRule, quick_sizes, trainable
 from recondite.gradients.tape import Entry, Tape, record, wide
 
-__all__ = ["LinearRule"]
+__all__ = ["LinearRule", "by_products"]
 
 
 class LinearRule(LayerRule):
@@ -42,7 +42,7 @@ class LinearRule(LayerRule):
             factor: Any = norms.sizes(a) if weight is not None else 0.0
             out: torch.Tensor = size * (factor + (1.0 if bias is not None else 0.0))
             return out
-        if weight is None or a.shape[1] ** 2 > a.shape[2] * b.shape[2]:
+        if weight is None or not by_products(a.shape[1], a.shape[2], b.shape[2]):
             # No larger than the input or the output's gradient, which the tape holds.
             entry.gradients = self.per_sample(entry)
             return quick_sizes(entry.gradients)
@@ -108,6 +108,11 @@ class LinearRule(LayerRule):
             torch.mul(b[:, :, None], a[:, None, :], out=places[weight])
         if bias is not None:
             places[bias].copy_(b)
+
+
+def by_products(positions: int, inputs: int, outputs: int) -> bool:
+    """Whether norms come from products of positions, not from gradients: what is less work."""
+    return positions**2 <= inputs * outputs
 
 
 def _flat(entry: Entry) -> tuple[torch.Tensor, torch.Tensor]:
