@@ -36,6 +36,32 @@ def test_the_mean_of_all_or_of_the_class():
     assert known.scores.mean("mse") < unknown.scores.mean("mse")
 
 
+def test_a_class_of_few_records_is_guessed_by_the_mean_of_all_where_that_is_better():
+    """Forty classes that say nothing of the image: the mean of three is a worse guess than of 120.
+
+    An attack that only finds the mean of all must gain nothing over it.
+    """
+    generator = torch.Generator().manual_seed(0)
+    names = tuple(f"person {number}" for number in range(40))
+    labels = torch.arange(160) % 40
+    whole = ImageSet(torch.rand(160, 1, 8, 8, generator=generator), labels, names)
+    victims, public = whole.subset(range(40)), whole.subset(range(40, 160))
+    guess = victims.blind(public, victims.labels)
+    assert guess.label_known
+    assert guess.how["mse"] == "mean image"
+    assert torch.allclose(guess.guesses["mse"][0], public.images.mean(0))
+    own = victims.score(
+        torch.stack([public.images[public.labels == one].mean(0) for one in victims.labels]),
+        matched=False,
+    )
+    assert guess.scores.mean("mse") < 0.85 * own.mean("mse")
+    mean = victims.score(public.images.mean(0).expand_as(victims.images), matched=False)
+    assert not gains(mean, guess.scores)["mse"].beats_guessing
+    # Two public records a class, or one: somebody blind still decides by what can be judged.
+    assert victims.blind(public.subset(range(80)), victims.labels).how["mse"] == "mean image"
+    assert "of the class" in victims.blind(public.subset(range(40)), victims.labels).how["mse"]
+
+
 def test_a_single_public_record_where_it_is_the_better_guess():
     """A pattern and, less often, its negative: their mean is nearly flat."""
     generator = torch.Generator().manual_seed(0)

@@ -3,7 +3,9 @@
 Two guesses: the typical record of the class (of all, where it is unknown), which for images is
 their mean, and the best by a metric of a few single public records. Which of the two counts for a
 metric is decided on public records alone, as somebody blind would: one third proposes, one chooses
-the best record, one judges between it and the typical one. The victims have no say in it; choosing
+the best record, one judges between it and the typical one. Where the class is known there is a
+third guess, the typical record of all classes: of a class with few public records it may be the
+better one, and the same third judges that too. The victims have no say in it; choosing
 by their scores would raise the floor and make a defence look better than it is. A cleverer guess
 may be better still: a gain is over this guess, and errs towards reporting an attack.
 """
@@ -19,7 +21,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from recondite.metrics.floors import VictimScores
+from recondite.metrics.floors import Metric, VictimScores
 
 if TYPE_CHECKING:
     from recondite.records.base import Records
@@ -64,6 +66,7 @@ def blind_guess(victims: Records, public: Records, labels: Tensor | None) -> Bli
     groups = _groups(victims, public, labels)
     most = max(4, min(_CANDIDATES, _ALL // len(groups)))
     proposals = [_Proposal(part, most) for part, _ in groups]
+    whole = None if labels is None else _Whole.of(public, groups)
     guesses, how = {}, {}
     for metric in victims.metrics:
         sign = 1.0 if metric.direction == "higher" else -1.0
@@ -76,13 +79,14 @@ def blind_guess(victims: Records, public: Records, labels: Tensor | None) -> Bli
             for name in ("typical", "record")
         )
         use_record = record > typical
+        wide = whole is not None and whole.better(metric, groups, proposals, record=use_record)
         guess = torch.empty_like(victims.features)
         for proposal, (_, positions) in zip(proposals, groups, strict=True):
             one = proposal.records[metric.key] if use_record else proposal.typical
-            guess[positions] = one.to(guess)
+            guess[positions] = (whole.typical if whole is not None and wide else one).to(guess)
         guesses[metric.key] = guess
-        what = "best public record" if use_record else public.typical_name
-        how[metric.key] = what if labels is None else f"{what} of the class"
+        what = "best public record" if use_record and not wide else public.typical_name
+        how[metric.key] = what if labels is None or wide else f"{what} of the class"
     values = {
         metric.key: victims.score(guesses[metric.key], matched=False).values[metric.key]
         for metric in victims.metrics
@@ -115,6 +119,66 @@ class _Proposal:
             if best not in judged:
                 judged[best] = _expected(judges, candidates.features[best])
             self.expected["record"][metric.key] = judged[best][metric.key]
+
+
+@dataclass(frozen=True, eq=False)
+class _Whole:
+    """The typical record of all classes, beside those of the victims' classes.
+
+    Attributes:
+      typical: Of all public records.
+      own: By group, what to expect of the class's typical record where some do not judge it.
+      all: By group, what to expect of that of all classes, the judges of every group left out.
+    """
+
+    typical: Tensor
+    own: list[dict[str, float]]
+    all: list[dict[str, float]]
+
+    @classmethod
+    def of(cls, public: Records, groups: list[tuple[Records, Tensor]]) -> _Whole | None:
+        """None where no class has a record to judge by and another to guess from."""
+        split: list[tuple[Records, Records] | None] = []
+        held = torch.ones(len(public), dtype=torch.bool)
+        classes = public.labels.cpu()
+        for part, _ in groups:
+            # Every third judges; of a class of two the second.
+            third = torch.zeros(len(part), dtype=torch.bool)
+            third[2::3] = True
+            if len(part) == 2:
+                third[1] = True
+            same = (classes == part.labels[0].cpu()).nonzero().reshape(-1)
+            if not bool(third.any()) or len(same) != len(part):  # guessed as if it were unknown
+                split.append(None)
+                continue
+            held[same[third]] = False
+            split.append((part.subset(third).spread(_JUDGES), part.subset(~third)))
+        if all(one is None for one in split) or not bool(held.any()):
+            return None
+        others = public.subset(held).typical()
+        own = [{} if one is None else _expected(one[0], one[1].typical()) for one in split]
+        every = [{} if one is None else _expected(one[0], others) for one in split]
+        return cls(public.typical(), own, every)
+
+    def better(
+        self,
+        metric: Metric,
+        groups: list[tuple[Records, Tensor]],
+        proposals: list[_Proposal],
+        *,
+        record: bool,
+    ) -> bool:
+        """Whether the typical record of all is to be expected to do better by a metric."""
+        sign = 1.0 if metric.direction == "higher" else -1.0
+        apart = 0.0
+        for own, every, proposal, (_, positions) in zip(
+            self.own, self.all, proposals, groups, strict=True
+        ):
+            if metric.key not in own or (record and not proposal.expected["record"]):
+                continue
+            mine = proposal.expected["record"] if record else own
+            apart += len(positions) * sign * (every[metric.key] - mine[metric.key])
+        return apart > 0
 
 
 def _expected(panel: Records, guess: Tensor) -> dict[str, float]:
