@@ -142,7 +142,11 @@ class TrainingConfig:
     )
     max_grad_norm: float = _option(1.0, "The bound of a record's gradient.", above=0)
     sampling: str | None = _option(
-        None, "poisson, allocation, fixed-size or shuffled.", choices=SAMPLINGS, chosen=True
+        None,
+        "poisson (the default of gaussian, vmf), allocation, fixed-size (of directional) or "
+        "shuffled (without noise on gradients).",
+        choices=SAMPLINGS,
+        chosen=True,
     )
     max_batch_size: int | None = _option(None, "Enforced largest batch.", least=1)
     physical_batch_size: int | None = _option(None, "Largest piece at once.", least=1)

@@ -64,6 +64,14 @@ def test_choices_are_listed(capsys, monkeypatch):
             assert choice in text, (command, choice)
 
 
+def test_the_networks_in_help_are_those_there_are(capsys, monkeypatch):
+    from recondite.models import names
+
+    assert set(options.NETWORKS.split(", ")) == set(names())
+    for command in (["train"], ["attack"], ["federate", "demo"], ["federate", "up"]):
+        assert options.NETWORKS in " ".join(helped(capsys, monkeypatch, *command).split())
+
+
 def test_the_attacks_in_help_are_those_there_are():
     from recondite.attacks.registry import built_in
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
+from recondite.cli.options import DEFENCES, NETWORKS
 from recondite.cli.output import figure, print_json, print_table, settings
 from recondite.defences import find
 from recondite.notions import figures
@@ -46,8 +47,8 @@ _LEDGER = """What a client has released so far, from its ledger.
 """
 
 _OUT = Annotated[Path, typer.Option("--out", help="Folder for results.")]
-_DATA = Annotated[str, typer.Option("--data", help="Data set.")]
-_MODEL = Annotated[str, typer.Option("--model", help="Network.")]
+_DATA = Annotated[str, typer.Option("--data", help="Data set: see data list.")]
+_MODEL = Annotated[str, typer.Option("--model", help=f"{NETWORKS}; or package.module:function.")]
 _ROUNDS = Annotated[int, typer.Option("--rounds", help="Rounds of training.")]
 _BATCH = Annotated[int, typer.Option("--batch-size", help="Records of a client's round.")]
 _RATE = Annotated[float, typer.Option("--lr", help="Learning rate of the clients.")]
@@ -72,7 +73,7 @@ def demo(
         int, typer.Option("--local-steps", help="E of FedAvg; FedSGD runs too. 1: FedSGD only.")
     ] = 4,
     defence: Annotated[
-        str, typer.Option("--defence", help="A mechanism or channel, compared with none.")
+        str, typer.Option("--defence", help=f"{DEFENCES} Compared with none.")
     ] = "vmf",
     strength: _STRENGTH = 500.0,
     capacity: _CAPACITY = 0.1,
@@ -195,9 +196,7 @@ def _cost(row: Row) -> str:
 def up(
     nodes: Annotated[int, typer.Option("--nodes", help="SuperNodes.")] = 2,
     rounds: _ROUNDS = 2,
-    defence: Annotated[
-        str, typer.Option("--defence", help="none, a mechanism or a channel.")
-    ] = "vmf",
+    defence: Annotated[str, typer.Option("--defence", help=DEFENCES)] = "vmf",
     strength: _STRENGTH = 500.0,
     capacity: _CAPACITY = 0.1,
     level: _LEVEL = "client",

@@ -20,7 +20,10 @@ from recondite.configuration import Option, options
 from recondite.mechanisms import Mechanism, mechanisms
 
 __all__ = [
+    "DATA_HELP",
     "MECHANISM",
+    "MODEL_HELP",
+    "NETWORKS",
     "RUN",
     "build_mechanism",
     "build_schedule",
@@ -29,6 +32,12 @@ __all__ = [
     "grouped",
     "shared",
 ]
+
+
+# Written out, for the registry imports torch; a test compares them.
+NETWORKS = "mlp, mlp2, lenet, lenet-dlg, alexnet, vgg16, resnet10, table-mlp, table-embedding"
+MODEL_HELP = f"{NETWORKS}; hf:FOLDER, or package.module:function."
+DATA_HELP = "Name (see data list), folder, file, or package.module:function."
 
 
 def number(text: str) -> float:

@@ -13,9 +13,11 @@ import typer
 
 from recondite.cli.options import (
     DATA,
+    DATA_HELP,
     DEFENCE,
     DEFENCES,
     MECHANISM,
+    MODEL_HELP,
     OUTPUT,
     build_mechanism,
     grouped,
@@ -62,10 +64,8 @@ def _number(flag: str, text: str) -> Any:
 })  # fmt: skip
 @shared(training_options(), _NOISE)
 def train(
-    data: Annotated[
-        str, typer.Option("--data", help="Data set, folder, or package.module:function.")
-    ],
-    model: Annotated[str, typer.Option("--model", help="Network, or package.module:function.")],
+    data: Annotated[str, typer.Option("--data", help=DATA_HELP)],
+    model: Annotated[str, typer.Option("--model", help=MODEL_HELP)],
     defence: Annotated[
         str,
         typer.Option(
