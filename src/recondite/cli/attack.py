@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Annotated, Any
@@ -18,9 +15,11 @@ from recondite.cli.attack_output import print_attacks, print_found, print_rows, 
 from recondite.cli.options import (
     ATTACK,
     DATA,
+    DATA_HELP,
     DEFENCE,
     DEFENCES,
     MECHANISM,
+    MODEL_HELP,
     OUTPUT,
     VICTIM,
     grouped,
@@ -29,7 +28,7 @@ from recondite.cli.options import (
     numbers,
     shared,
 )
-from recondite.cli.output import print_json, settings
+from recondite.cli.output import bar, print_json
 from recondite.configuration import CLIPPINGS
 
 __all__ = ["register"]
@@ -82,12 +81,8 @@ def _option(flag: str, text: str, **extra: Any) -> Any:
 @shared(_NOISE)
 def attack(
     name: Annotated[str, typer.Argument(help=_NAMES, show_default=False)],
-    data: Annotated[
-        str | None, _option("--data", "Data set, folder, or package.module:function.")
-    ] = None,
-    model: Annotated[str, typer.Option("--model", help="Network, or package.module:function.")] = (
-        "mlp"
-    ),
+    data: Annotated[str | None, _option("--data", DATA_HELP)] = None,
+    model: Annotated[str, typer.Option("--model", help=MODEL_HELP)] = "mlp",
     weights: Annotated[Path | None, _option("--weights", "The victim's weights.")] = None,
     gradients: Annotated[
         list[Path] | None,
@@ -212,7 +207,7 @@ def attack(
         gradients=gradients, public=public, originals=originals, members=members, data=data,
         non_members=non_members, pixels=pixels, epochs=epochs,
     )  # fmt: skip
-    with _bar(f"{name} on {model}") as said:
+    with bar(f"{name} on {model}") as said:
         if gradients:
             result = attack_file(
                 name,
@@ -382,22 +377,3 @@ def _defence(name: str, capacity: float | None, given: SimpleNamespace) -> Optio
             values["blocks"][0] if len(values["blocks"]) == 1 else list(values["blocks"])
         )
     return {"name": name, **{key: value for key, value in values.items() if value is not None}}
-
-
-@contextmanager
-def _bar(what: str) -> Iterator[Any]:
-    """A progress bar on standard error."""
-    if settings.quiet or not sys.stderr.isatty():
-        yield lambda stage, done: None
-        return
-    from rich.console import Console
-    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(what, total=1.0)
-
-        def said(stage: str, done: float) -> None:
-            bar.update(task, completed=done, description=f"{what}: {stage}" if stage else what)
-
-        yield said
