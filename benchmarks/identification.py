@@ -8,7 +8,8 @@ an intruder who is told when the target took part.
     python -m benchmarks.identification --only gaussian-1.23-mislabelled --runs 50 --targets 50
 
 Adds its settings to what --out holds, each with the options it was made with. About ten seconds a
-run on one core. With --antipodal: one release of von Mises-Fisher noise at its worst case.
+run on one core. With --first 1000 the seeds begin there, and what is found is kept beside the
+table, under "again". With --antipodal: one release of von Mises-Fisher noise at its worst case.
 """
 
 from __future__ import annotations
@@ -231,6 +232,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", choices=tuple(SETTINGS), default=list(SETTINGS))
     parser.add_argument("--antipodal", action="store_true", help="only the antipodal pair")
     parser.add_argument("--runs", type=int, default=12)
+    parser.add_argument("--first", type=int, default=0, help="seed of the first run")
     parser.add_argument("--targets", type=int, default=200)
     parser.add_argument("--pool", type=int, default=999)
     parser.add_argument("--records", type=int, default=3602)
@@ -246,10 +248,10 @@ def main() -> None:
         return
     for name in given.only:
         started, runs = time.perf_counter(), []
-        for seed in range(given.runs):
+        for seed in range(given.first, given.first + given.runs):
             runs.append(play(SETTINGS[name], seed, given))
             print(f"{name} run {seed}: {time.perf_counter() - started:.0f} s", flush=True)
-            if seed % 5 == 4 or seed == given.runs - 1:
+            if len(runs) % 5 == 0 or len(runs) == given.runs:
                 found = summary(SETTINGS[name], runs, given)
                 for ten in (found["success"]["secret"]["10"], found["one_a_label"]["secret"]):
                     interval = f"({ten['low']:.3f}-{ten['high']:.3f})"
@@ -268,7 +270,9 @@ def _write(given: argparse.Namespace, name: str, found: dict[str, Any], started:
         "machine": machine(),
         "seconds": round(time.perf_counter() - started, 1),
     }
-    if name == "antipodal":
+    if given.first:  # other seeds than those of the table: beside it
+        body.setdefault("again", {})[name] = {**found, "made": made}
+    elif name == "antipodal":
         body["antipodal"] = {"found": found, "made": {**made, "options": {}}}
     else:
         body["settings"][name] = {**found, "made": made}

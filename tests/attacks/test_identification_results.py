@@ -80,6 +80,23 @@ def test_digits_with_their_own_labels_reach_85_percent_of_it():
         assert f"{100 * apart:.1f}%" in PAGE
 
 
+@pytest.mark.parametrize("name", STORED["again"])
+def test_other_seeds_are_told_whatever_they_gave(name):
+    """The page prints a repetition beside the table, and the share of the bound is within both."""
+    found = STORED["again"][name]
+    assert found["made"]["options"]["first"] >= 1000
+    bound = found["bound"]["secret"]["10"]
+    for ten in (found["success"]["secret"]["10"], found["one_a_label"]["secret"]):
+        assert ten["games"] >= 2000
+        assert ten["low"] <= bound
+        assert ten["high"] >= 0.85 * bound
+        assert interval(ten) in PAGE
+        assert f"{100 * ten['rate'] / bound:.1f}%" in PAGE
+    for kind, rates in found["success"].items():
+        for candidates, result in rates.items():
+            assert result["low"] <= found["bound"][kind][candidates]
+
+
 @pytest.mark.parametrize("name", ANTIPODAL)
 def test_von_mises_fisher_is_tight_at_its_worst_pair(name):
     found = ANTIPODAL[name]
