@@ -118,6 +118,17 @@ def test_a_dry_run_shows_the_grid_and_runs_nothing(finished, tmp_path, capsys):
     assert not (tmp_path / "new").exists()
 
 
+def test_a_dry_run_without_attacks_guesses_none(tmp_path, capsys):
+    path = tmp_path / "study.yaml"
+    path.write_text("data: digits\nmodel: mlp\nprepare: none\ndefences: [{name: none}]\n")
+    command = ["compare", str(path), "--out", str(tmp_path / "new"), "--workers", "1", "--dry-run"]
+    assert run(command) == 0
+    shown = " ".join(capsys.readouterr().out.split())
+    assert "1 row in about" in shown
+    assert "on 1 worker: a short trial" in shown
+    assert "guess" not in shown
+
+
 def test_a_dry_run_counts_the_search_for_a_target(tmp_path, capsys):
     path = tmp_path / "study.yaml"
     searched = STUDY.replace("noise_multiplier: 1.0", "at: {accuracy: 0.5, runs: 4}")

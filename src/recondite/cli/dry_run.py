@@ -16,6 +16,7 @@ def dry_run_of(
 ) -> None:
     """Prints the grid, and how long it takes; runs nothing."""
     from recondite.cli.monitor import duration
+    from recondite.report.words import several
     from recondite.studies.checks import facts_of
     from recondite.studies.estimate import estimate, likely
     from recondite.studies.rows import loose_delta
@@ -53,7 +54,8 @@ def dry_run_of(
         ["defence", "trainings", "rows", "there"],
         [[label, *map(str, line)] for label, line in rows.items()],
         [
-            f"{found.rows} rows in about {duration(found.seconds)} on {count} workers: {found.how}",
+            f"{several(found.rows, 'row')} in about {duration(found.seconds)} on "
+            f"{several(count, 'worker')}: {found.how}",
             *searched(wanted),
             *notes,
         ],

@@ -80,7 +80,7 @@ def estimate(
     how = "seconds of earlier rows of this run"
     cell = next((cell for cell, _ in missing if cell.failure is None), missing[0][0])
     if known is None:
-        how = "a short trial; attacks are a guess"
+        how = "a short trial"
         known = _trial(cell, data_dir)
     untried = {
         _kind(attack): (cell, attack)
@@ -88,6 +88,8 @@ def estimate(
         for attack in attacks.values()
         if cell.failure is None and attack["name"] not in (*stored, "none")
     }
+    if untried and shared is None:
+        how += "; attacks are a guess"
     tried: dict[str, float] = {}
     if shared is not None and untried:
         how = "a trial of each attack" if stored else "a trial of the first training and attacks"
