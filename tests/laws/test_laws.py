@@ -12,7 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import integrate, special
 
-from recondite.accounting.pld import compose_pairs
+from recondite.accounting.composition import Composition
+from recondite.accounting.pld import compose_pairs, pld_epsilon
 from recondite.laws import (
     FoldedLoss,
     GaussianLoss,
@@ -332,3 +333,29 @@ def test_sampling_twice_is_refused(law):
         law.mixture((0.5, 0.5))
     with pytest.raises(ValueError, match="sampled already"):
         law.together(2)
+
+
+@given(
+    rate=st.floats(1e-4, 0.9),
+    kappa=st.floats(0.1, 200.0),
+    steps=st.integers(1, 40),
+    kind=st.sampled_from(["poisson", "folded", "revealed", "group"]),
+)
+def test_nothing_tells_apart_what_nobody_took_part_in(rate, kappa, steps, kind):
+    law = {
+        "poisson": lambda: SphereLoss(20, kappa).mixture((1 - rate, rate)),
+        "folded": lambda: without_replacement(GaussianLoss(kappa / 50), rate),
+        "revealed": lambda: RevealedLoss(GaussianLoss(kappa / 50), rate),
+        "group": lambda: GaussianLoss(kappa / 50).mixture(
+            ((1 - rate) ** 2, 2 * rate * (1 - rate), rate**2)
+        ),
+    }[kind]()
+    run = Composition.of([(law, steps)])
+    pair = law.discretise(1e-2, tail=1e-12, pessimistic=False)
+    lost = max(
+        float(np.maximum(pair.p - pair.q, 0).sum()), float(np.maximum(pair.q - pair.p, 0).sum())
+    )
+    assert lost <= law.variation + 1e-9
+    assert law.variation <= run.variation <= min(1.0, steps * law.variation) + 1e-12
+    if run.variation < 0.99:
+        assert pld_epsilon(run, run.variation * 1.001) == 0.0

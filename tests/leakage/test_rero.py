@@ -89,7 +89,8 @@ def test_no_release_leaves_the_blind_guess_and_no_noise_gives_everything():
     account = rc.account(rc.NoNoise(), rc.Poisson(1.0, 1), 1e-5)
     assert account.rero["bound"] == 1.0
     sampled = rc.account(rc.NoNoise(), rc.Poisson(0.2, 1), 1e-5, prior_success=0.1)
-    assert sampled.rero["bound"] == pytest.approx(0.2 + 0.8 * 0.1, abs=0.02)
+    # In truth 0.2 + 0.8 · 0.1; with a law that stands for both directions 0.2 + 0.1.
+    assert 0.28 <= sampled.rero["bound"] <= 0.3 + 1e-12
 
 
 @pytest.mark.parametrize("prior", [0.0, 1.0, -0.1, float("nan")])

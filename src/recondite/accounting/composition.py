@@ -48,6 +48,14 @@ class Composition:
         """Pure ε of the run."""
         return sum(count * law.supremum for law, count in self.parts)
 
+    @property
+    def variation(self) -> float:
+        """δ of the run at ε = 0, at most: that some release tells the two sides apart."""
+        apart = [(law.variation, count) for law, count in self.parts]
+        if any(each >= 1.0 for each, _ in apart):
+            return 1.0
+        return -math.expm1(sum(count * math.log1p(-each) for each, count in apart))
+
     def renyi(self, orders: npt.ArrayLike) -> Array:
         """Rényi divergence of the run."""
         alpha = np.atleast_1d(np.asarray(orders, float))

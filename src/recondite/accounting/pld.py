@@ -244,6 +244,8 @@ def _solve(
     composition: Composition, delta: float, renyi: tuple[float, float] | None = None
 ) -> tuple[float, float]:
     """ε(δ), an upper bound, and the interval that was fine enough for it."""
+    if delta * (1.0 - 1e-9) >= composition.variation:
+        return 0.0, 0.0  # whatever happens where the record takes part at all, δ allows
     bound, order = rdp_epsilon(composition, delta) if renyi is None else renyi
     epsilon, interval = bound, 0.0
     finest = _finest(composition, delta) if 0 < bound < math.inf else 0.0
@@ -353,7 +355,7 @@ def pld_delta(composition: Composition, epsilon: float) -> float:
     interval = min(_interval(composition, max(near, epsilon), order), fine)
     interval = max(interval, _finest(composition, rough))
     worst, _ = _feasible(lambda step: _worst_delta(composition, step, epsilon, rough), interval)
-    return min(worst, 1.0)
+    return min(worst, composition.variation * (1.0 + 1e-9), 1.0)
 
 
 def _worst_delta(composition: Composition, interval: float, epsilon: float, rough: float) -> float:

@@ -33,6 +33,11 @@ class LossLaw(ABC):
         """The smallest loss of P against Q."""
         return -self.supremum
 
+    @property
+    def variation(self) -> float:
+        """At least the total variation distance of the pair: δ at ε = 0."""
+        return 1.0
+
     @abstractmethod
     def renyi(self, orders: npt.ArrayLike) -> Array:
         """Rényi divergence D_α(P‖Q) at real orders α > 1; the other direction is never larger."""

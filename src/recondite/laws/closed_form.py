@@ -78,6 +78,11 @@ class InfiniteLoss(LossLaw):
         """Infinite."""
         return math.inf
 
+    @property
+    def variation(self) -> float:
+        """Where nobody takes part, both sides are equal."""
+        return self.rate
+
     def renyi(self, orders: npt.ArrayLike) -> Array:
         """Infinite at every order."""
         return np.full(np.atleast_1d(np.asarray(orders, float)).shape, np.inf)

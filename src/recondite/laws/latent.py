@@ -157,6 +157,11 @@ class MixedLoss(SampledOnce, LatentLoss):
         """
         return math.fsum(self.weights[1:])
 
+    @property
+    def variation(self) -> float:
+        """Where nobody takes part, both sides are equal."""
+        return self.rate
+
     def loss(self, x: Array, records: int = 1) -> Array:
         """Log Σ_j w_j e^{L_j}, formed as log1p(Σ_j w_j (e^{L_j} - 1))."""
         del records

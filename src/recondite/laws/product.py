@@ -81,6 +81,11 @@ class SampledProduct(SampledOnce):
         """ln(1 - w(1 - e^-ε))."""
         return float(mixed_loss(np.array([self.base.infimum]), self.rate)[0])
 
+    @property
+    def variation(self) -> float:
+        """Where nobody takes part, both sides are equal."""
+        return self.rate
+
     def within_reach(self, orders: Array) -> npt.NDArray[np.bool_]:
         """At which orders the far tail that ``atoms`` leaves out does not matter."""
         out: npt.NDArray[np.bool_] = (orders - 1.0) * self.renyi(orders) <= 0.1

@@ -81,6 +81,11 @@ class FoldedLoss(SampledOnce):
         """Folding keeps the largest loss."""
         return self.sampled.supremum
 
+    @property
+    def variation(self) -> float:
+        """Where the batch holds neither record, both sides are equal."""
+        return self.rate
+
     def renyi(self, orders: npt.ArrayLike) -> Array:
         """By summation over the losses above 0 and their reflection.
 
@@ -140,6 +145,11 @@ class RevealedLoss(SampledOnce):
     def supremum(self) -> float:
         """A record may take part every time."""
         return self.base.supremum
+
+    @property
+    def variation(self) -> float:
+        """Where nobody takes part, both sides are equal."""
+        return self.rate
 
     def renyi(self, orders: npt.ArrayLike) -> Array:
         """log(1 - q + q·e^{(α-1)D_α}) / (α-1)."""
