@@ -8,7 +8,9 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +62,148 @@ def plot(name: str, panels: dict[str, list[dict[str, Any]]], value: str, label: 
     plt.close(figure)
 
 
+def short(value: float | None) -> str:
+    """Three digits, as a table shows them."""
+    if value is None:
+        return ""
+    return f"{value:,.0f}" if abs(value) >= 100 else f"{float(f'{value:.3g}'):g}"
+
+
+def table(head: Sequence[str], lines: Sequence[Sequence[Any]]) -> str:
+    """A table of Markdown; the first column is text, and numbers are shortened."""
+    cells = [[c if isinstance(c, str) else short(c) for c in line] for line in lines]
+    rules = [":--", *["--:"] * (len(head) - 1)]
+    return "\n".join("| " + " | ".join(line) + " |" for line in (head, rules, *cells)) + "\n"
+
+
+_RELEASES = {
+    "VMF, p = 1e8": (10**8, "vmf"),
+    "VMF, p = 1e6": (10**6, "vmf"),
+    "partitioned VMF, 10 blocks, p = 1e6": (10**6, "partitioned, 10 blocks"),
+    "Gaussian, p = 1e8": (10**8, "gaussian"),
+    "Gaussian, p = 1e6": (10**6, "gaussian"),
+    "directional, 512 × 62,006": (62_006, "directional, 512 records, 1 blocks"),
+}
+_NETWORKS = {
+    "mlp": "MLP, 128",
+    "lenet": "LeNet, 512",
+    "vgg16": "VGG16, 64",
+    "alexnet": "AlexNet, 64",
+}
+_CPU = {"mlp": "MLP, 128", "lenet-dlg": "LeNet, 64"}
+
+
+def noise_table() -> str:
+    """Releases on a GPU."""
+    now = {(r["p"], r["noise"]): r for r in rows("gpu-noise.json")}
+    before = {(r["p"], r["noise"]): r for r in rows("gpu-before.json") if r["part"] == "noise"}
+    lines = []
+    for name, key in _RELEASES.items():
+        found = now[key]
+        memory = (found["peak_mib"], before[key]["peak_mib"])
+        lines.append((name, before[key]["ms"], found["ms"], found.get("ratio"), *memory))
+    return table(
+        ("release", "before", "now", "over an eager Gaussian add", "peak MiB", "peak MiB before"),
+        lines,
+    )
+
+
+def steps_table() -> str:
+    """Steps on a GPU."""
+    now = {(r["model"], r["side"]): r for r in rows("gpu-steps.json")}
+    before = {
+        (r["model"], r["side"]): r["ms"] for r in rows("gpu-before.json") if r["part"] == "steps"
+    }
+    lines = []
+    for model, name in _NETWORKS.items():
+        plain, graph, eager, compiled, vmf = (
+            now[model, side]
+            for side in (
+                "plain",
+                "plain, CUDA graph",
+                "gaussian",
+                "gaussian, compiled",
+                "vmf, compiled",
+            )
+        )
+        was = before.get((model, "gaussian"))
+        speeds = (plain["ms"], graph["ms"], was, eager["ms"], compiled["ms"])
+        ratios = (compiled["over_plain"], vmf["over_plain"])
+        lines.append((name, *speeds, *ratios, *(r["peak_mib"] for r in (plain, eager, compiled))))
+    return table(
+        (
+            "model, batch",
+            "plain, eager",
+            "plain, CUDA graph",
+            "private, eager (before)",
+            "private, eager",
+            "private, compiled",
+            "compiled over the graph",
+            "the same, VMF",
+            "peak MiB: plain",
+            "private, eager",
+            "private, compiled",
+        ),
+        lines,
+    )
+
+
+def cpu_table() -> str:
+    """Everything on a CPU that is held against something else."""
+    lines = []
+    for row in rows("cpu-steps.json"):
+        if row["peer_name"] == "plain SGD on indexed tensors":
+            continue
+        lines.append(
+            (
+                row["name"],
+                row["peer_name"],
+                row["ours"],
+                row["peer"],
+                row["ratio"],
+                row["processor_ratio"],
+            )
+        )
+    head = ("what", "against", "ms", "its ms", "ratio", "ratio in processor time")
+    return table(head, lines)
+
+
+def parts_table() -> str:
+    """Where a private step on a CPU spends its time."""
+    found = {(r["model"], r["side"], r["part"]): r["ms"] for r in rows("cpu-step-parts.json")}
+    parts = dict.fromkeys(part for _, _, part in found)
+    sides = [(model, side) for model in _CPU for side in ("plain", "private")]
+    lines: list[tuple[Any, ...]] = [
+        (part, *(found.get((*side, part)) for side in sides)) for part in parts
+    ]
+    sums = (
+        sum(ms for (model, side, _), ms in found.items() if (model, side) == where)
+        for where in sides
+    )
+    return table(
+        ("part of a step", *(f"{_CPU[model]}, {side}" for model, side in sides)),
+        [*lines, ("all", *sums)],
+    )
+
+
+def tables() -> list[str]:
+    """The tables of the page."""
+    return [noise_table(), steps_table(), cpu_table(), parts_table()]
+
+
+def make_tables() -> None:
+    """Puts each table into the page in the place of the one that has its first line."""
+    path = ROOT / "docs" / "performance.md"
+    page = path.read_text(encoding="utf-8")
+    for made in tables():
+        first = made.splitlines()[0]
+        there = re.escape(first) + r"\n(?:\|.*\n)*"
+        if not re.search(there, page):
+            raise SystemExit(f"the page has no table that begins with {first}")
+        page = re.sub(there, lambda _, made=made: made, page)
+    path.write_text(page, encoding="utf-8")
+
+
 def main() -> None:
     """Writes the figures, prints the tables."""
     if "--epsilon" in sys.argv:
@@ -72,13 +216,7 @@ def main() -> None:
     noise = [{**r, "x": r["p"], "side": r["noise"]} for r in rows("gpu-noise.json") if "ratio" in r]
     plot("noise", {"p": noise}, "ms", "ms a release, H200")
     plot("epsilon", {"steps": rows("epsilon-steps.json")}, "epsilon", "ε")
-    before = {(r.get("model"), r.get("side")): r["ms"] for r in rows("gpu-before.json")}
-    for row in rows("gpu-steps.json"):
-        was = before.get((row["model"], row["side"]))
-        cells = (row["model"], row["side"], was, row["ms"], row["over_plain"], row["peak_mib"])
-        print(
-            "| " + " | ".join(f"{c:.3g}" if isinstance(c, float) else str(c) for c in cells) + " |"
-        )
+    make_tables()
 
 
 if __name__ == "__main__":
