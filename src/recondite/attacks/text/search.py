@@ -2,9 +2,10 @@
 
 In the first layer an input depends on its token and place alone; deeper, on all tokens it attends
 to. A decoder's texts are found from left to right: a prefix is extended by every token whose deeper
-input lies in the span. An encoder's depend on the whole text, but by little on each token: sweeps
-that put the nearest token into each place, the others held, come to a text of the batch from random
-starts, and one whose inputs all lie in the span is right.
+input lies in the span. An encoder's depend on the whole text: where its first block is known, its
+equations give whole texts (:mod:`recondite.attacks.text.places`). For what they leave, sweeps that
+put the nearest token into each place, the others held, come to a text of the batch from random
+starts. One whose inputs all lie in the span is right.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor
 
+from recondite.attacks.text.places import PlacedTexts
 from recondite.attacks.text.sites import LayerSite, Sites
 from recondite.attacks.text.spans import Span
 
@@ -26,6 +28,8 @@ _QUARTER = 0.6745  # standard deviations from a normal law's middle to its first
 _AT_ONCE = 4_096  # tokens that go through the model at once
 _SWEEPS = 8
 _STARTS = 4  # at once
+_CONTEXTS = 8  # that a word's equations are tried in
+_EXACT = 1e-3  # relative distance to the span of a text that equations gave
 _DETOUR = (
     0.1  # of the usual distance, that a token of a text that is found already must make up for
 )
@@ -52,6 +56,7 @@ class TextSearch:
       threshold: Largest relative distance to a span that counts as inside, without noise.
       end: The token that texts end with; None where they end with any.
       generator: Of random starts.
+      placed: The equations of an encoder's first block, where it is known.
       told: Called with the share that is done.
       verified: How many texts lie in the spans throughout.
     """
@@ -62,6 +67,7 @@ class TextSearch:
     threshold: float
     end: int | None
     generator: torch.Generator
+    placed: PlacedTexts | None = None
     told: Callable[[float], None] = lambda _: None
     verified: int = field(default=0, init=False)
 
@@ -162,7 +168,15 @@ class TextSearch:
         total, span = self.deep[1].rank, self.deep[1]
         found: list[Tensor] = []
         others: list[tuple[float, Tensor]] = []
-        likely = self._ends(places)
+        if self.placed is not None:
+            tries = min(rounds, _CONTEXTS)
+            found, near = self.placed.texts(batch, self._exact, tries, self.told)
+            others = [(self._far(text), text) for text in near]
+            narrow = zip(places, self.placed.candidates(), strict=False)
+            places = [tokens[torch.isin(tokens, few)] for tokens, few in narrow]
+        if len(found) == batch or not all(map(len, places)):
+            rounds = 0
+        likely = self._ends(places) if rounds else torch.ones(1)
         for number in range(rounds):
             left = total - sum(map(len, found))
             length = self._length(likely, batch - len(found), left, number)
@@ -180,6 +194,13 @@ class TextSearch:
         self.verified = len(found)
         others.sort(key=lambda one: one[0])
         return [*found, *(start for _, start in others)][:batch]
+
+    def _far(self, text: Tensor) -> float:
+        assert self.deep is not None
+        return float(self.deep[1].distance(self.sites.inputs(self.deep[0], text[None])).max())
+
+    def _exact(self, text: Tensor) -> bool:
+        return self._far(text) <= min(self.threshold, _EXACT)
 
     def _ends(self, places: list[Tensor]) -> Tensor:
         """Weights of lengths: how near a text's last token is, after random ones, to the span."""

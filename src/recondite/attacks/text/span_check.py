@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from recondite import _validate
 from recondite.attacks.base import Attack, AttackRequest, Available, DefenceFacts, Threat
 from recondite.attacks.knowledge import Knowledge
+from recondite.attacks.text.places import PlacedTexts
 from recondite.attacks.text.search import UNKNOWN, TextSearch
 from recondite.attacks.text.sites import LayerSite, Sites
 from recondite.attacks.text.spans import Span, span_of
@@ -167,17 +168,22 @@ class SpanCheck(Attack):
         if first is None:
             return [], 0
         tokenizer = getattr(records, "tokenizer", None)
+        allowed = _allowed(sites, gradients, drawn, records.features.device)
+        length = records.shape[0]
+        generator = torch.Generator().manual_seed(seed)
+        placed = None
+        if not first.noisy and not sites.causal:
+            placed = PlacedTexts.of(sites, gradients, allowed, length, generator)
         search = TextSearch(
             sites,
             first,
             self._deep(sites, gradients, drawn, first.rank),
             self.threshold,
             getattr(tokenizer, "sep_token_id", None),
-            torch.Generator().manual_seed(seed),
+            generator,
+            placed,
             told,
         )
-        allowed = _allowed(sites, gradients, drawn, records.features.device)
-        length = records.shape[0]
         texts = search.texts(allowed, batch_size, length, self.rounds) if len(allowed) else []
         out = []
         special = {UNKNOWN, *getattr(tokenizer, "all_special_ids", ())}
