@@ -170,11 +170,17 @@ def _by_partition(found: dict[str, bool]) -> str:
 
 
 def _believe_members(rows: Rows, chance: dict[str, bool]) -> str:
-    if not chance.get("flat"):
+    """In twelve words: under which partitions, and what accuracy they leave."""
+    good = [p for p, right in chance.items() if right]
+    if not good:
         return "Even flat noise leaves membership above chance."
-    flat = [r for r in having(rows, defence="vmf", blocks="flat") if r["value"] <= WEAK]
-    best = max(100 * mean(r["accuracy"]) for r in flat)
-    return f"Flat noise does, and leaves {best:.0f} % accuracy at most."
+    weak = [r for r in having(rows, defence="vmf") if r["value"] <= WEAK and r["blocks"] in good]
+    best = max(100 * mean(r["accuracy"]) for r in weak)
+    short = [_NAMES[p].removeprefix("noise ").removesuffix(" noise") for p in good]
+    if good == ["flat"]:
+        return f"Flat noise does, and leaves {best:.0f}% accuracy at most."
+    names = listed(short)
+    return f"{names[0].upper()}{names[1:]}, yes: {best:.0f}% accuracy at most."
 
 
 def _trade(rows: Rows, parts: list[str], small: str) -> list[Verdict]:
