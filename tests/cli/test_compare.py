@@ -254,6 +254,22 @@ def test_a_dry_run_does_not_run_the_code_that_a_study_names(tmp_path, capsys, mo
     assert (tmp_path / "ran").exists()
 
 
+def test_a_dry_run_refuses_a_model_that_every_training_would_refuse(tmp_path, capsys, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "mixes_records.py").write_text(
+        "from torch import nn\n\n\ndef make(shape, classes):\n"
+        "    return nn.Sequential(nn.Flatten(), nn.BatchNorm1d(64), nn.Linear(64, classes))\n"
+    )
+    (tmp_path / "study.yaml").write_text(
+        "data: digits\nmodel: 'mixes_records:make'\nprepare: none\n"
+        "defences: [{name: gaussian, noise_multiplier: 1}]\n"
+    )
+    assert run(["-q", "compare", "study.yaml", "--dry-run", "--own-code"]) == 2
+    said = capsys.readouterr().err
+    assert "BatchNorm1d) mixes the samples of a batch" in said
+    assert "recondite.fix(model)" in said
+
+
 def test_the_study_in_a_dossier_asks_for_the_same_rows(finished, tmp_path, capsys):
     _, _, out = finished
     assert run(["dossier", "make", str(out), "--out", str(tmp_path / "dossier")]) == 0

@@ -177,6 +177,14 @@ def test_command(capsys, extra, words):
     assert words in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("defence", ["none", "clip"])
+def test_what_nothing_protects_is_not_called_a_simulation(capsys, defence):
+    assert run([*COMMAND, "--defence", defence, "--seed", "1"]) == 0
+    said = capsys.readouterr().out
+    assert "nothing protects" in said
+    assert "simulation" not in said
+
+
 @pytest.mark.parametrize("rate", ["1e30", "1e38"])
 def test_training_that_diverges_says_so_and_exits_with_1(capsys, rate):
     extra = ["--defence", "none", "--optimizer", "sgd", "--lr", rate]

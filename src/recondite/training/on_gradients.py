@@ -146,7 +146,9 @@ class OnGradients:
         """What the account does not cover, and why a run ended."""
         run, engine = self._run, self.engine
         notes = ["results are computed without noise: they are not private", *shared]
-        if engine.simulation:
+        if not self._noisy:
+            pass  # nothing was promised that a known seed could take back
+        elif engine.simulation:
             notes.insert(0, SIMULATION)
         elif engine.simulation is None:
             notes.append(UNLABELLED)
