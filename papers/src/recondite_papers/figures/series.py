@@ -12,7 +12,7 @@ import numpy as np
 from recondite_papers.figures.draw import lines, pictures, pyplot, scatter
 from recondite_papers.jobs.gallery import stored
 from recondite_papers.printed import compare as biswas
-from recondite_papers.tables.cells import mean
+from recondite_papers.tables.cells import Row, mean
 from recondite_papers.tables.channel import improvements
 from recondite_papers.tables.dirdp import (
     our_points,
@@ -43,17 +43,17 @@ __all__ = [
     "weights",
 ]  # fmt: skip
 
-Rows = Mapping[str, list[dict[str, Any]]]
+Rows = Mapping[str, list[Row]]
 _PAIRS = {("vmf", float(p[1])): float(p[0]) for p in biswas.TABLE_4} | {
     ("gaussian", float(p[2])): float(p[0]) for p in biswas.TABLE_4
 }
 
 
 def _grouped(
-    rows: list[dict[str, Any]],
-    panel: Callable[[dict[str, Any]], str],
-    name: Callable[[dict[str, Any]], str | None],
-    point: Callable[[dict[str, Any]], tuple[float, float] | None],
+    rows: list[Row],
+    panel: Callable[[Row], str],
+    name: Callable[[Row], str | None],
+    point: Callable[[Row], tuple[float, float] | None],
 ) -> dict[str, dict[str, list[tuple[float, float]]]]:
     out: dict[str, dict[str, list[tuple[float, float]]]] = {}
     for row in rows:
@@ -64,18 +64,18 @@ def _grouped(
     return out
 
 
-def _defence(row: dict[str, Any]) -> str | None:
+def _defence(row: Row) -> str | None:
     return None if row["defence"] in ("none", "clip") else str(row["defence"])
 
 
-def _accuracy(row: dict[str, Any]) -> float:
+def _accuracy(row: Row) -> float:
     return 100 * mean(row["accuracy"])
 
 
 def compare_error(rows: Rows, folder: Path | None) -> Any:
     """Figure 1: MSE against the printed ε."""
 
-    def point(row: dict[str, Any]) -> tuple[float, float] | None:
+    def point(row: Row) -> tuple[float, float] | None:
         epsilon = _PAIRS.get((row["defence"], row["value"]))
         return None if epsilon is None else (epsilon, row["mse_scaled_placed"])
 
@@ -87,7 +87,7 @@ def compare_error(rows: Rows, folder: Path | None) -> Any:
 def compare_accuracy(rows: Rows, folder: Path | None) -> Any:
     """Figure 2: accuracy against the printed ε."""
 
-    def point(row: dict[str, Any]) -> tuple[float, float] | None:
+    def point(row: Row) -> tuple[float, float] | None:
         epsilon = _PAIRS.get((row["defence"], row["value"]))
         return None if epsilon is None else (epsilon, _accuracy(row))
 
@@ -102,7 +102,7 @@ def compare_capacity(rows: Rows, folder: Path | None) -> Any:
     from recondite.numerics.ball import log_gaussian_ball_capacity
     from recondite_papers.tables.accounting import DIM
 
-    def point(row: dict[str, Any]) -> tuple[float, float]:
+    def point(row: Row) -> tuple[float, float]:
         if row["defence"] == "vmf":
             nats = rc.VonMisesFisher(row["value"], DIM).log_bayes_capacity()
         else:
@@ -188,11 +188,11 @@ def error_by_capacity(rows: Rows, folder: Path | None) -> Any:
     """Figures 10 and 14."""
     found = [r for part in rows.values() for r in part if r.get("total_variation", 1e-4) == 1e-4]
 
-    def panel(row: dict[str, Any]) -> str:
+    def panel(row: Row) -> str:
         kind = "model" if "mse_inversion" in row else "gradient"
         return f"{kind} inversion, {row['model']}, {row['data']}"
 
-    def channel(row: dict[str, Any]) -> str | None:
+    def channel(row: Row) -> str | None:
         # A multiplier of DP is no capacity.
         return None if row["defence"].startswith("dp-") else _defence(row)
 
@@ -215,7 +215,7 @@ def error_by_rounds(rows: Rows, folder: Path | None) -> Any:
     return _rounds(rows["channel-defence"], "MSE of model inversion", float)
 
 
-def _rounds(found: list[dict[str, Any]], label: str, value: Callable[[Any], float]) -> Any:
+def _rounds(found: list[Row], label: str, value: Callable[[Any], float]) -> Any:
     series: dict[str, list[tuple[float, float]]] = {}
     for row in found:
         if row["defence"] == "natural" and row.get("noise", "per_step") == "per_step":

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
@@ -33,11 +32,11 @@ from recondite_papers.frontier.risk import gains, identified
 from recondite_papers.frontier.training import plain, private
 from recondite_papers.frontier.world import Sizes, World
 from recondite_papers.jobs.data import split
-from recondite_papers.jobs.sink import Context
+from recondite_papers.jobs.sink import Context, Row
 
 __all__ = ["GROUPS", "PLANS", "measured", "offered", "plan_of"]
 
-Rows = list[dict[str, Any]]
+Rows = list[Row]
 PLANS = {"fashion-mnist": (60_000, 30, 10), "cifar10": (50_000, 25, 12)}
 GROUPS = ("main", "allocation", "views", "none", "once", "per-step", "filter")
 _ORDER = ("gaussian", "directional", "vmf", "partitioned")
@@ -221,7 +220,7 @@ def _seed(context: Context, get: Callable[[], World], group: str, seed: int) -> 
     ]
 
 
-def _facts(world: World) -> dict[str, Any]:
+def _facts(world: World) -> Row:
     return {
         "data": world.data.name, "model": world.model, "dim": world.dim,
         "steps": world.plan.steps, "batch": world.plan.batch, "victims": world.sizes.victims,
@@ -231,7 +230,7 @@ def _facts(world: World) -> dict[str, Any]:
 
 def _private_runs(
     world: World, group: str, runs: Sequence[FrontierRun], seed: int, *, play: bool
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Accuracies and risks of runs that share their batches."""
     sampling, count = runs[0].defence.sampling, runs[0].defence.views
     batches = Batches.draw(world.plan, sampling, seed)
@@ -251,7 +250,7 @@ def _private_runs(
         test, held = (world.accuracy(bank, part).tolist() for part in ("test", "held"))
         secret = None if games is None else games.secret
         for place in range(len(some)):
-            row: dict[str, Any] = {"accuracy": test[place], "held": held[place]}
+            row: Row = {"accuracy": test[place], "held": held[place]}
             if games is not None and secret is not None:
                 row["took_part"] = float(batches.taken.sum(0).mean())
                 for side, scores in (("secret", secret[place]), ("known", games.known[place])):
@@ -301,7 +300,7 @@ def _one_view(copies: torch.Tensor) -> Callable[[torch.Tensor], torch.Tensor]:
 
 def _plain_seed(world: World, group: str, capacity: float, rate: float, seed: int) -> Rows:
     accuracy = _plain_runs(world, group, [capacity], [rate], seed, "test")[0][0]
-    row: dict[str, Any] = {"accuracy": accuracy}
+    row: Row = {"accuracy": accuracy}
     if group == "none":
         return [row]
     taken = Batches.draw(world.plan, "poisson", seed).taken.sum(0)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 
@@ -16,14 +15,13 @@ from recondite.notions.pairs import GaussianPair, local_epsilon
 from recondite_papers.frontier.batches import Batches, FrontierPlan
 from recondite_papers.frontier.defences import CHANNELS, DEFENCES
 from recondite_papers.jobs.frontier import plan_of
-from recondite_papers.jobs.sink import Context
+from recondite_papers.jobs.sink import Context, Row
 from recondite_papers.tables.cells import having
 
 __all__ = ["accounts", "proven"]
 
 _NUMBERS = (10, 100)
 _FEATURES = {"fashion-mnist": 784, "cifar10": 3072}
-Row = dict[str, Any]
 
 
 def accounts(context: Context) -> None:

@@ -16,6 +16,7 @@ import torch
 
 from recondite._files import write_atomically
 from recondite._version import __version__
+from recondite_papers.tables.cells import Row
 
 __all__ = ["Context", "Row", "Sink", "provenance"]
 
@@ -35,10 +36,6 @@ def provenance(device: str) -> dict[str, Any]:
         "created": datetime.now(timezone.utc).isoformat(timespec="seconds"),
         "simulation": "noise and batches follow from seeds: no run here protects anybody",
     }
-
-
-Row = dict[str, Any]
-"""What a job stores of one setting: it differs from job to job."""
 
 
 @dataclass

@@ -10,16 +10,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from scipy.stats import t as student
 
 from recondite_papers.frontier.defences import DEFENCES, NAMES
-from recondite_papers.tables.cells import Cell, mean, spread
+from recondite_papers.tables.cells import Cell, Row, mean, spread
 
 __all__ = ["LEVELS", "MODELS", "Curve", "Held", "cells", "curves", "held", "versus"]
 
-Rows = Sequence[dict[str, Any]]
+Rows = Sequence[Row]
 MODELS = {"head": "linear head", "net": "convolutional net"}
 REFERENCE = "gaussian"
 # Name of the measure: the level, and how a table says it.
@@ -119,7 +118,7 @@ def curves(rows: Rows, accounts: Rows) -> list[Curve]:
     """Of every data set, model and defence, in the order of the rows."""
     proven = {_key(row): row for row in accounts}
     rates = {_key(row): row for row in rows if row["kind"] == "rate"}
-    runs: dict[tuple[str, str, str], dict[float, list[dict[str, Any]]]] = {}
+    runs: dict[tuple[str, str, str], dict[float, list[Row]]] = {}
     for row in rows:
         if row["kind"] == "run":
             place = row["data"], row["model"], row["defence"]
@@ -147,11 +146,11 @@ def curves(rows: Rows, accounts: Rows) -> list[Curve]:
     return sorted(out, key=lambda c: (-len(c.data), c.model, known.index(c.defence)))
 
 
-def _key(row: dict[str, Any]) -> tuple[str, str, str, float]:
+def _key(row: Row) -> tuple[str, str, str, float]:
     return row["data"], row["model"], row["defence"], row["value"]
 
 
-def _measured(row: dict[str, Any]) -> dict[str, float]:
+def _measured(row: Row) -> dict[str, float]:
     out = {"accuracy": 100.0 * row["accuracy"]}
     for side in ("secret", "known"):
         if "10" in row.get(side, {}).get("identified", {}):
