@@ -28,6 +28,7 @@ EXTRAS = {
     "accounting/events.py": "dp-accounting",
     "attacks/": "attack",
     "channels/": "torch",
+    "cli/layers.py": "torch",
     "dossier/": "compare",
     "explore/": "explore",
     "checking/torch_trainer.py": "torch",

@@ -22,6 +22,7 @@ from email.parser import HeaderParser
 from pathlib import Path
 
 from packaging.requirements import Requirement
+from packaging.version import Version
 
 ROOT = Path(__file__).resolve().parents[2]
 TORCH = "torch==2.13.0"
@@ -154,7 +155,7 @@ def requirements(wheel: Path, extras: set[str], python: str) -> list[Requirement
         name = next(name for name in content.namelist() if name.endswith(".dist-info/METADATA"))
         lines = HeaderParser().parsestr(content.read(name).decode()).get_all("Requires-Dist", [])
     everything, chosen, waiting = [Requirement(line) for line in lines], set(), extras | {""}
-    found: dict[str, Requirement] = {}
+    found: list[Requirement] = []
     while waiting:
         chosen.add(extra := waiting.pop())
         for requirement in everything:
@@ -163,18 +164,19 @@ def requirements(wheel: Path, extras: set[str], python: str) -> list[Requirement
                 if requirement.name == "recondite":
                     waiting |= requirement.extras - chosen
                 else:
-                    found[requirement.name] = requirement
-    return list(found.values())
+                    found.append(requirement)
+    return found
 
 
 def oldest(needed: list[Requirement]) -> list[str]:
-    """The floors as constraints."""
-    return [
-        f"{requirement.name}=={part.version}"
-        for requirement in needed
-        for part in requirement.specifier
-        if part.operator == ">=" and requirement.name != "torch"
-    ]
+    """The floors as constraints; where an extra and the base have one, the higher."""
+    floors: dict[str, Version] = {}
+    for requirement in needed:
+        for part in requirement.specifier:
+            if part.operator == ">=" and requirement.name != "torch":
+                floor = Version(part.version)
+                floors[requirement.name] = max(floor, floors.get(requirement.name, floor))
+    return [f"{name}=={floor}" for name, floor in floors.items()]
 
 
 def accounts(binary: Path) -> None:
@@ -228,7 +230,7 @@ def attempt(name: str, wheel: Path, python: str, old: bool) -> str:
             call(binary / "python", "-c", trial.code, folder=folder)
         for command in trial.commands:
             call(binary / "recondite", *command, folder=folder)
-        names = sorted(requirement.name for requirement in needed)
+        names = sorted({requirement.name for requirement in needed})
         show = f"from importlib.metadata import version as v; print(*[n+' '+v(n) for n in {names}])"
         return f"Python {version}: {call(binary / 'python', '-c', show).strip()}"
 
