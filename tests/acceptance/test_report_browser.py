@@ -609,6 +609,11 @@ def test_print_gives_what_is_on_the_screen(open_page, tmp_path):
     assert page.locator("#tradeoff svg.chart").is_visible()
     assert page.locator("#verdict").is_visible()
     assert not page.locator("#sentence").is_visible()
+    page.evaluate("document.getElementById('voice-plain').click()")
+    sizes = "[...document.querySelectorAll('.ladder td')].filter(e => e.getClientRects().length)"
+    sizes = page.evaluate(f"{sizes}.map(e => parseFloat(getComputedStyle(e).fontSize))")
+    assert min(sizes) == max(sizes) == 12  # 9 points: read without a glass
+    page.evaluate("document.getElementById('voice-technical').click()")
     path = tmp_path / "report.pdf"
     page.pdf(path=path)
     assert path.read_bytes().startswith(b"%PDF")
