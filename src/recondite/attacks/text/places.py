@@ -33,7 +33,7 @@ _APART = 10.0  # times less right than at the best place, at all others
 _SOLVED = 1e-4  # relative distance of an image to its span
 _STEPS = 14
 _HOPELESS = 0.05  # relative distance after three steps
-_MOST = 20_000  # unknowns of the linear equations
+_MOST = 50_000  # tokens by places: more are left to the sweeps
 
 
 @dataclass(eq=False)
@@ -84,10 +84,14 @@ class PlacedTexts:
           generator: Of random contexts.
         """
         block, words = EncoderBlock.of(sites), gradients.get(sites.table)
-        if block is None or words is None or not len(tokens) or len(tokens) * length > 2 * _MOST:
+        if block is None or words is None or not len(tokens):
             return None
         bases = [_basis(span_of(site.seen(gradients, {}))) for site in sites.sites[1:4]]
         if any(basis is None for basis in bases):
+            return None
+        # No text is longer than all together.
+        length = min(length, *(len(basis) for basis in bases if basis is not None))
+        if len(tokens) * length > _MOST:
             return None
         made = [block.sums(sites, tokens, place) for place in range(length)]
         sums, embedded = (torch.stack(parts) for parts in zip(*made, strict=True))

@@ -38,12 +38,14 @@ class SpanCheck(Attack):
     are those whose first inputs lie in the span of the attention projections' gradients. Which
     belong together is decided by the deeper layer whose gradient leaves most room outside its span
     (mostly the second one of the first block's MLP). Exact while the batch has fewer tokens than
-    the model is wide; from LoRA's gradients while it has fewer than their ranks together. Behind
-    noise, whose law the attacker knows, only what exceeds a draw of it counts.
+    the model is wide; from LoRA's gradients while it has fewer than their ranks together. An
+    encoder's whole texts come from equations of its first block where that is built as BERT's is
+    and the embeddings are trained (:mod:`recondite.attacks.text.places`, ours). Behind noise, whose
+    law the attacker knows, only what exceeds a draw of it counts.
 
     Attributes:
       threshold: Largest relative distance to a span that counts as inside, without noise.
-      rounds: Of four random starts each, at most, for encoders.
+      rounds: For encoders: of four random starts each, at most, where equations do not tell.
     """
 
     name: ClassVar[str] = "span-check"
