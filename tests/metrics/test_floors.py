@@ -35,7 +35,26 @@ def test_the_interval_is_that_of_all_resamples():
     drawn = np.stack(np.meshgrid(*[np.arange(6)] * 6), axis=-1).reshape(-1, 6)
     exact = np.quantile(1 - ours[drawn].sum(1) / floor[drawn].sum(1), [0.025, 0.975])
     found = gain(ERROR, ours, floor, resamples=200_000)
-    assert found.interval == pytest.approx(exact, abs=0.01)
+    whole = 1 - ours.sum() / floor.sum()
+    without = 1 - (ours.sum() - ours) / (floor.sum() - floor)
+    reach = 2.5706 * np.sqrt(5 / 6 * np.square(without - without.mean()).sum())  # t of five
+    singly = 1 - ours / floor
+    low = min(exact[0], max(singly.min(), whole - reach))
+    high = max(exact[1], min(singly.max(), whole + reach))
+    assert low < exact[0]
+    assert found.interval == pytest.approx((low, high), abs=0.01)
+
+
+@pytest.mark.parametrize("count", [8, 24])
+def test_no_gain_is_hardly_ever_called_one(count):
+    """One in forty is meant; the bootstrap alone said it of one in twelve with eight victims."""
+    rng = np.random.default_rng(4)
+    wrong = 0
+    for _ in range(600):
+        floor = 0.1 * np.exp(0.5 * rng.standard_normal(count))
+        ours = floor * np.exp(0.3 * rng.standard_normal(count) - 0.045)  # as good on average
+        wrong += bool(gain(ERROR, ours, floor, resamples=200).beats_guessing)
+    assert wrong < 0.065 * 600
 
 
 def test_victims_of_one_run_are_drawn_together():
