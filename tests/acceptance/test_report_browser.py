@@ -322,6 +322,11 @@ def test_a_chart_of_200_settings_is_usable(open_page, size):
     assert float(faded.first.evaluate("e => getComputedStyle(e).opacity")) < 0.5
     assert page.locator("#tradeoff path.front").count() == 1
     assert overflow(page) <= 0
+    for voice in ("plain", "technical"):
+        page.evaluate("(id) => document.getElementById(id).click()", f"voice-{voice}")
+        assert page.evaluate(script("titles")), voice
+        named = " ".join(page.locator("#tradeoff .axis").all_text_contents())
+        assert ("SSIM" in named) == (voice == "technical")
     # It was 67,775 pixels long on a phone.
     assert page.evaluate("document.documentElement.scrollHeight") < 30_000
 

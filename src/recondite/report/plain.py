@@ -253,7 +253,8 @@ def scope_plainly(*, simulated: bool, unbounded: int) -> list[str]:
     if simulated:
         lines.append(
             "This is a simulation: its noise can be repeated by whoever knows its starting number, "
-            "so these very models protect nobody."
+            "so these very models protect nobody. The limits hold for one trained afresh, with "
+            "noise that nobody can repeat."
         )
     return lines
 

@@ -64,13 +64,18 @@ const titles = (svg, box, x, y) => {
   const name = (key) => {
     const axis = DATA.axes[key];
     const full = technical() ? axis.label : axis.plain || axis.label;
-    return full.length * 7 > box.width - 130 ? axis.short : full;
+    if (full.length * 7 <= box.width - 130) return full;
+    // The plain voice has no abbreviations: on a phone it leaves out what stands after a comma.
+    return technical() || !axis.plain ? axis.short : full.split(/, | \(/)[0];
   };
+  const narrow = box.width < 480;
   const across = better(x) < 0 ? `← ${arrowOf(x)}` : `${arrowOf(x)} →`;
   const up = better(y) < 0 ? `↓ ${arrowOf(y)}` : `↑ ${arrowOf(y)}`;
   svg.append(
     shape('text', { class: 'arrow', x: better(x) < 0 ? box.x(0) : box.x(1), y: box.height - 10, 'text-anchor': better(x) < 0 ? 'start' : 'end' }, across),
-    shape('text', { class: 'axis', x: (box.x(0) + box.x(1)) / 2 + (better(x) < 0 ? 30 : -30), y: box.height - 10, 'text-anchor': 'middle' }, name(x)),
+    narrow && better(x) < 0
+      ? shape('text', { class: 'axis', x: box.width - 6, y: box.height - 10, 'text-anchor': 'end' }, name(x))
+      : shape('text', { class: 'axis', x: (box.x(0) + box.x(1)) / 2 + (better(x) < 0 ? 30 : -30), y: box.height - 10, 'text-anchor': 'middle' }, name(x)),
     shape('text', { class: 'arrow', x: 6, y: 16 }, up),
     shape('text', { class: 'axis', x: better(y) < 0 ? 70 : up.length * 7.4 + 16, y: 16 }, name(y)),
   );
