@@ -177,6 +177,9 @@ def _tried(decided: list[Any]) -> str:
     """On which partitions membership was decided, and on which it was not."""
     done, left = dirdp_decided.partitions(decided), dirdp_decided.missing(decided)
     said = f"Membership was then attacked on victims that learnt something, under {listed(done) or 'no noise'}"
+    if not any(r["model"] == "lenet" for r in decided):
+        said += ", on the MLP alone"
+        left = [*left, "LeNet"]
     return (
         f"{said}; {listed(left)} wait{'s' if len(left) == 1 else ''} for a GPU."
         if left

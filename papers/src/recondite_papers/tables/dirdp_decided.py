@@ -121,7 +121,10 @@ def verdicts(rows: Rows, intruder: Rows = ()) -> list[Verdict]:
             f"{_NAMES[p]} AUC {_span([100 * r['auc'] for r in weak])} at "
             f"{_span([100 * mean(r['accuracy']) for r in weak])} % right"
         )
-    size = f"Fashion-MNIST, {plain[0]['members']:,} members, {plain[0]['epochs']} epochs"
+    networks = listed([name for name in _MODELS if having(rows, model=name)])
+    size = (
+        f"{networks}, Fashion-MNIST, {plain[0]['members']:,} members, {plain[0]['epochs']} epochs"
+    )
     note = f", {plain[0]['run']}" if plain[0].get("run") else ""
     told = f"{'; '.join(said)} ({size}{note})"
     small = f" ({plain[0]['run']})" if plain[0].get("run") else ""
@@ -211,7 +214,11 @@ def _trade(rows: Rows, parts: list[str], small: str) -> list[Verdict]:
             _by_partition(clear),
             f"share of Gaussian points (ε = 0.8 to 50) that a VMF point with κ up to 500 beats in "
             f"membership and accuracy, by network: {said}{small}",
-            f"{listed([_NAMES[p] for p in clear]).capitalize()}: no clear win."
+            (
+                "No partition wins clearly."
+                if len(clear) == len(_NAMES)
+                else f"{listed([_NAMES[p] for p in clear]).capitalize()}: no clear win."
+            )
             if not any(clear.values())
             else f"It wins under {better}, on these victims.",
         )
