@@ -119,8 +119,8 @@ def test_a_warning_of_ours_is_one_line(capsys, monkeypatch):
 
 
 def test_every_metric_names_its_own_guess_only():
-    from recondite.cli.attack_output import _guess_of
+    from recondite.records.display import guess_of
 
     both = "tokens: most frequent tokens, rougeL: best public record"
-    assert _guess_of(both, "rougeL") == "best public record"
-    assert _guess_of("best public record", "rougeL") == "best public record"
+    assert guess_of(both, "rougeL") == "best public record"
+    assert guess_of("best public record", "rougeL") == "best public record"
