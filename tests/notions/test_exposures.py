@@ -77,7 +77,7 @@ def test_known_participation_that_is_drawn_is_paid_for_by_the_delta(schedule):
 def test_what_gives_a_record_away_at_once_is_not_composed_in_vain():
     update, told = both(Gaussian(0.05), Poisson(0.03, 580))
     assert update["rero"] >= 0.999
-    assert told["rero"] == 1.0
+    assert told["rero"] == pytest.approx(1.0, abs=1e-7)  # but for who took part in no step
     law = Gaussian(0.05).loss(Neighbouring.ADD_OR_REMOVE)
     assert told["epsilon"] >= composed(law, 20).epsilon(DELTA)
 

@@ -107,11 +107,14 @@ def _head(metric: OwnMetric) -> str:
 
 def _unanswered(view: View, rows: list[Row]) -> str:
     """That nothing measured speaks of this intruder, and what would."""
-    from recondite.report.evidence import threat_of
+    from recondite.report.evidence import participation_of, threat_of
 
-    others = dict.fromkeys(threat_of(row) for row in rows if row["attack"] != "none")
-    seen = [threat for threat in others if threat != view[0]]
+    ran = [row for row in rows if row["attack"] != "none"]
+    told = any((threat_of(row), participation_of(row)) == (view[0], "known") for row in ran)
+    seen = [threat for threat in dict.fromkeys(map(threat_of, ran)) if threat != view[0]]
     remedy = f": try --threat {seen[0]}" if seen else ", and none ran"
+    if told and view[1] == "secret":
+        remedy = ": try --participation known"
     return f"no attack of this study answers threat {view[0]}, participation {view[1]}{remedy}"
 
 

@@ -163,7 +163,7 @@ def threat_of(row: Row) -> str:
 
 def participation_of(row: Row) -> str:
     """Whether the row's attacker was told in which steps a record took part."""
-    if _pooled(row):
+    if _pooled(row) or _tells(row):
         return "known"  # whose updates are the same record's is told
     return str(section(row, "attack_options").get("participation") or "secret")
 
@@ -174,6 +174,19 @@ def _pooled(row: Row) -> bool:
     return row.get("threat") == "update" and seen is not None and seen > 1
 
 
+def _tells(row: Row) -> bool:
+    """Whether the row's attacker knew the others' batches where these tell of the record's too.
+
+    Batches of one size are accounted as wholly secret. An attacker of the training who knows who
+    else is in them knows more than that account allows: it says nothing against its bound.
+    """
+    schedule = section(section(row, "privacy"), "schedule")
+    if schedule.get("sampling") != "fixed-size" or threat_of(row) != "training":
+        return False
+    rebuilt = section(row, "reconstruction")
+    return bool(row.get("identification")) or rebuilt.get("images_from") == "training records"
+
+
 def _chances(rows: Sequence[Row]) -> list[Chance]:
     groups: dict[tuple[str, int, str], list[tuple[Row, Row]]] = {}
     for row in rows:
@@ -181,6 +194,8 @@ def _chances(rows: Sequence[Row]) -> list[Chance]:
             count = number(item.get("candidates"))
             if count and count >= 2 and number(item.get("rate")) is not None:
                 side = str(item.get("participation") or participation_of(row))
+                if side == "secret" and _tells(row):
+                    continue  # as older rows have it: the same game as the one that is told
                 among = str(item.get("among") or "alike")
                 groups.setdefault((side, int(count), among), []).append((row, item))
     out = []

@@ -294,7 +294,9 @@ def _picked(rows: list[Row], attack: str) -> Estimate | None:
     for row in rows:
         for game in row.get("identification") or []:
             asked = (row.get("threat"), game.get("candidates"), game.get("participation"))
-            if asked == ("training", 10, "secret"):
+            # As older rows have it: whoever knows others' batches of one size knows this record's.
+            sampling = section(section(row, "privacy"), "schedule").get("sampling")
+            if asked == ("training", 10, "secret") and sampling != "fixed-size":
                 kind = str(game.get("among") or "alike")
                 kinds.setdefault(kind, []).append({**game, "seed": row.get("seed")})
     found = [one for games in kinds.values() if (one := _won(games, attack)) is not None]
