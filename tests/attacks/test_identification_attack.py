@@ -97,7 +97,9 @@ def test_a_game_that_knows_batches_of_one_size_is_one_of_known_participation():
     game = {"name": "identification", "candidates": [10], "games": 40, "threat": "training"}
     rebuilt = {"name": "strongest", "threat": "training", "images": 8}
     sampled = {"sampling": "fixed-size", "epochs": 8}
-    picked, images = rows_of({"name": "gaussian", "noise_multiplier": 1.0}, game, rebuilt, **sampled)
+    picked, images = rows_of(
+        {"name": "gaussian", "noise_multiplier": 1.0}, game, rebuilt, **sampled
+    )
     assert [row["reason"] for row in (picked, images)] == [None, None]
     account = picked["notions"]["rero_bound"]
     assert [one["participation"] for one in picked["identification"]] == ["known"]

@@ -101,4 +101,6 @@ def test_noise_on_each_record_is_bounded_too():
     update, told = both(Directional(20.0, dim=50), FixedSize(5, 100, 60))
     assert update["relation"] == told["relation"] == "replace-one"
     assert update["epsilon"] <= told["epsilon"]
-    assert update["rero"] <= told["rero"]
+    # Of an update the record is in, the bound is nearly 1; of a run it may be in no step at all.
+    assert update["rero"] > 0.999
+    assert told["rero"] == pytest.approx(1.0 - 0.9 * 0.95**60)
