@@ -10,6 +10,7 @@ import pytest
 import synthetic
 
 from recondite import Gaussian, Poisson, account
+from recondite.cli.comparison import show
 from recondite.notions.exposures import exposures
 from recondite.report.answer import Answers
 from recondite.report.evidence import FloorSeen, evidence, participation_of, threat_of
@@ -268,6 +269,31 @@ def test_the_risk_is_a_chance_with_its_proof(modern):
     picked = modern.standings[SERVER][one.point].chances[0]
     apart = risk(SERVER, replace(picked, among="one of each label"), 0.5)
     assert "out of 10, one of each label, in" in apart
+
+
+def test_a_bound_of_features_alone_says_so_wherever_it_is_said(capsys):
+    """Labels go with noisy records as they are: whoever uses them has fewer candidates left."""
+    rows = synthetic.modern_rows(seeds=1)
+    for row in rows:
+        if row["defence"] == "natural-channel":
+            subject = "one record's features"
+            row["notions"] |= {"subject": subject, "rero_bound": 0.2, "epsilon": 1}
+        else:
+            row["notions"] |= {"rero_bound": 1.0, "epsilon": 50}
+            row["identification"], row["exposures"] = [], []
+    answers = answers_of(rows)
+    second = answers.lines(SERVER)[1]
+    assert second.startswith("Labels aside, no intruder picks you out of 10 in over 20%;")
+    for one in answers.ranked[SERVER]:
+        said = answers.said(SERVER, one)
+        aside = answers.points[one.point].open_labels
+        assert said["promise"].startswith("Labels aside, no") == aside
+        assert all(("leaves labels aside" in text) == aside for text in said["risks"])
+        assert ("leaves the label aside" in said["plain"]["proven"]) == aside
+    asked = Requirements(epsilon=2.0)
+    assert answers.gate(SERVER, asked)[1].endswith("labels are not protected")
+    show(answers, SERVER, rows, "demo")
+    assert "labels are open" in " ".join(capsys.readouterr().out.split())
 
 
 def test_every_intruder_has_its_tables(modern):

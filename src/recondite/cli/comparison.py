@@ -63,6 +63,7 @@ def show(answers: Answers, view: View, rows: list[Row], title: str) -> None:
         f"share of a blind guess's error it removed{seconds}; a dash is not measured, or not "
         "proven",
         *_compared([answers.points[one.point] for one in standings if one.epsilon is not None]),
+        *_aside([answers.points[one.point] for one in standings]),
         "Not private: accuracies, and choosing among runs",
     ]
     if not any(one.findings or one.chances for one in standings) and rows:
@@ -98,6 +99,15 @@ def _compared(points: Sequence[Point]) -> list[str]:
     usual = max(names, key=lambda one: len(names[one]), default="")
     others = [f"{one}: {', '.join(kinds)}" for one, kinds in names.items() if one != usual]
     return [f"ε{at}: {'; '.join([usual, *others])}"] if usual else []
+
+
+def _aside(points: Sequence[Point]) -> list[str]:
+    """Which defences leave labels as they are."""
+    from recondite.report.quantities import defence_name
+
+    kinds = dict.fromkeys(defence_name(point.defence) for point in points if point.open_labels)
+    text = f"labels are open, and bounds and games leave them aside: {', '.join(kinds)}"
+    return [text] if kinds else []
 
 
 def _head(metric: OwnMetric) -> str:

@@ -119,8 +119,9 @@ class Answers:
                 f"Nothing tried protects at {percent(self.default_accuracy)} (undefended − "
                 f"{100 * SLACK:g}): give up {lost:.1f}, {point.label}."
             )
+        nobody = "Labels aside, no" if point.open_labels else "No"
         bound = "" if stand.rero is None else (
-            f"No intruder picks you out of 10 in over {chance_at_most(stand.rero)}; "
+            f"{nobody} intruder picks you out of 10 in over {chance_at_most(stand.rero)}; "
         )  # fmt: skip
         epsilon = "ε not proven"
         if stand.epsilon is not None:
@@ -200,7 +201,8 @@ class Answers:
             else:
                 text = figure(value, 4) if name == "accuracy" else at_most(value, 4)
             parts.append(f"{name} {text} ({wanted})")
-        return ", ".join(parts)
+        aside = self.points[one.point].open_labels and set(limits) - {"accuracy"}
+        return f"{', '.join(parts)}{'; labels are not protected' if aside else ''}"
 
     def said(self, view: View, one: Candidate) -> dict[str, Any]:
         """What the page says of one candidate to somebody with this intruder."""
@@ -221,7 +223,10 @@ class Answers:
                 for name, value, note in _tiles(point, stand)
                 if value != "–"
             ],
-            "risks": [risk(view, one, stand.bounds.get(one.candidates)) for one in stand.chances],
+            "risks": [
+                risk(view, one, stand.bounds.get(one.candidates), open_labels=point.open_labels)
+                for one in stand.chances
+            ],
         }
 
     def nothing(self, view: View) -> str:

@@ -154,7 +154,7 @@ def plain_of(
         cost=_cost(point, base),
         chance=_chance(standing),
         tests=_tests(standing),
-        proven=_proven(standing),
+        proven=_proven(standing, open_labels=point.open_labels),
         uncovered=_uncovered(standing, known),
     )
 
@@ -197,7 +197,10 @@ def limit_of(bound: float | None, count: int = 10) -> str:
     return f"never more than {in_ten_at_most(bound, count)}"
 
 
-def _proven(standing: Standing) -> str:
+_ASIDE = " That leaves the label aside: this defence does not hide it."
+
+
+def _proven(standing: Standing, *, open_labels: bool) -> str:
     if standing.rero is None:
         return "Nothing, for this intruder."
     if standing.rero >= VACUOUS:
@@ -205,6 +208,7 @@ def _proven(standing: Standing) -> str:
     return (
         f"Nobody who {_SEES.get(standing.view[0], 'sees this')} rebuilds your record, or picks it "
         f"out of 10, more than {in_ten_at_most(standing.rero)} times."
+        f"{_ASIDE if open_labels else ''}"
     )
 
 

@@ -90,6 +90,11 @@ class Point:
         return known is not None and not known.acts
 
     @property
+    def open_labels(self) -> bool:
+        """Whether its bounds are of features alone: whoever uses the labels may do better."""
+        return "features" in self.subject
+
+    @property
     def bounded(self) -> bool:
         """Whether any notion of the whole run bounds what leaks. Near 1, a ReRo bound does not."""
         whole = [key for key, (_, figure) in figures().items() if figure.run]
