@@ -54,10 +54,42 @@ def by_label(answers, view):
         (None, [None], False, "untested"),
         (None, [], False, "untested"),
         (0.5, [], False, "proven"),
+        (0.991, [], False, "untested"),  # however much is allowed, next to no bound is none
+        (1.0, [True], False, "broken"),
     ],
 )
 def test_the_rungs(rero, beats, contradicted, expected):
-    assert rung(rero, beats, 0.5, contradicted=contradicted) == expected
+    budget = 1.0 if rero is not None and rero > 0.99 else 0.5
+    assert rung(rero, beats, budget, contradicted=contradicted) == expected
+
+
+def test_nothing_undefended_is_proven_whatever_the_budget(modern):
+    """The page lets a reader allow 10 in 10."""
+    for view in VIEWS:
+        for one in modern.standings[view]:
+            point = modern.points[one.point]
+            if point.undefended or (one.rero is not None and one.rero >= 0.99):
+                assert one.rung(1.0) != "proven"
+                assert one.point not in modern.payload()[" ".join(view)]["rero"]
+    steps = intruders(modern)[0]["ladder"]
+    assert all(step["most"] is None for step in steps if step["label"] == "Undefended")
+
+
+@pytest.mark.parametrize(("candidates", "games", "beats"), [(2, 5, None), (2, 6, False)])
+def test_games_too_few_to_beat_a_guess_resist_nothing(candidates, games, beats):
+    rows = synthetic.modern_rows(seeds=1)
+    (row,) = [r for r in rows if r["attack"] == "identification" and r["label"] == "VMF κ = 2500"][
+        :1
+    ]
+    game = {**row["identification"][0], "candidates": candidates, "games": games, "bound": None}
+    row["identification"] = [game | {"rate": 0.5, "low": 0.0, "high": 1.0, "blind": 0.5}]
+    (finding,) = [f for f in by_label(answers_of([row]), SERVER)["VMF κ = 2500"].findings]
+    assert finding.beats is beats
+    member = next(r for r in rows if r["membership"])
+    for count, told in ((3, None), (4, False)):
+        member["membership"] |= {"members": count, "nonmembers": count, "auc": 0.5, "auc_low": 0.3}
+        ((found,),) = (s.findings for s in answers_of([member]).standings["model", "secret"])
+        assert found.beats is told
 
 
 def test_a_bound_speaks_only_of_intruders_who_see_no_more(modern):

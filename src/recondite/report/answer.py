@@ -249,8 +249,8 @@ class Answers:
                 "ranked": [one.to_dict() for one in ranked],
                 "said": {one.point: self.said(view, one) for one in ranked},
                 "nothing": self.nothing(view),
-                "rero": {s.point: round_bound(s.rero, 6) for s in self.standings[view]
-                         if s.rero is not None and not s.contradicted},
+                "rero": {s.point: round_bound(s.promised, 6) for s in self.standings[view]
+                         if s.promised is not None},
             }
             for view, ranked in self.ranked.items()
         }  # fmt: skip

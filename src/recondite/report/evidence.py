@@ -41,7 +41,8 @@ class AttackFinding:
       attack: Its name in words.
       threat: What was released to it.
       participation: Whether it was told in which steps the record took part.
-      beats: Whether the interval excludes the blind guess; None where that was not measured.
+      beats: Whether the interval excludes the blind guess; None where that was not measured, or by
+        so few tries that no result could have excluded it.
       advantage: How far it came from the blind guess (0) to certainty (1).
       sentence: What it got, in a few words.
       legible: Whether it rebuilt a copy of some victim that anybody recognises.
@@ -233,12 +234,29 @@ def _identified(one: Chance) -> AttackFinding:
         one.attack,
         one.threat,
         one.participation,
-        one.low > one.blind,
+        one.low > one.blind or (None if _too_few_games(one) else False),
         (one.rate - one.blind) / (1.0 - one.blind),
         f"picked the record out of {one.candidates:,}{_drawn(one.among)} in {chance(one.rate)} of "
         f"cases ({100 * one.confidence:g}%: {chance(one.low)}–{chance(one.high)}; "
         f"blind {chance(one.blind)})",
     )
+
+
+def _too_few_games(one: Chance) -> bool:
+    """Whether even games that are all won would not exclude a guess: they show nothing."""
+    tail = 0.5 * (1.0 - one.confidence)
+    return 0 < one.games and tail ** (1.0 / one.games) <= one.blind
+
+
+def _too_few_members(part: Row) -> bool:
+    """Whether even a perfect order of members and others would not exclude a guess."""
+    inside, others = (number(part.get(key)) for key in ("members", "nonmembers"))
+    if inside is None or others is None:
+        return False
+    fewer, more = sorted((inside, others))
+    if fewer >= 4 or not 0 <= fewer <= more < math.inf:
+        return False
+    return math.comb(int(fewer) + int(more), int(fewer)) <= 40  # of them 2.5% are one order
 
 
 def _reconstruction(rows: Sequence[Row]) -> tuple[ReconstructionGain | None, AttackFinding]:
@@ -352,11 +370,12 @@ def _membership(rows: Sequence[Row]) -> AttackFinding:
     low = _known(number(part.get("auc_low")) for part in found)
     high = _known(number(part.get("auc_high")) for part in found)
     ends = "" if low is None or high is None else f", 95%: {score(low)}–{score(high)}"
+    few = all(_too_few_members(part) for part in found)
     return AttackFinding(
         attack_name(str(row.get("attack"))),
         threat_of(row),
         participation_of(row),
-        None if low is None else low > 0.5,
+        None if low is None else low > 0.5 or (None if few else False),
         0.0 if auc is None else max(0.0, 2.0 * auc - 1.0),
         f"told members from others with an AUC of {figure(auc)} (blind 0.5{ends})",
     )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from recondite.defences import Defence, defences
-from recondite.report.ladder import Standing, View
+from recondite.report.ladder import VACUOUS, Standing, View
 from recondite.report.points import Point
 from recondite.report.words import in_ten, in_ten_at_most, in_ten_span
 
@@ -27,7 +27,6 @@ __all__ = [
     "who_plainly",
 ]
 
-VACUOUS = 0.99  # a chance from which on a limit promises nothing
 
 # One line each, for hover and focus. The page shows no word of the field without one.
 TERMS = {
