@@ -245,7 +245,7 @@ def _identified(one: Chance) -> AttackFinding:
 def _too_few_games(one: Chance) -> bool:
     """Whether even games that are all won would not exclude a guess: they show nothing."""
     tail = 0.5 * (1.0 - one.confidence)
-    return 0 < one.games and tail ** (1.0 / one.games) <= one.blind
+    return one.games > 0 and tail ** (1.0 / one.games) <= one.blind
 
 
 def _too_few_members(part: Row) -> bool:
