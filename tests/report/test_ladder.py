@@ -290,6 +290,19 @@ def test_the_answer_says_what_was_seen_where_participation_is_known(rate, bound,
     assert "Participation known" not in answers.lines(("update", "secret"))[2]
 
 
+def test_games_above_their_bound_by_chance_are_shown_with_their_interval():
+    """'41% ≤ 35%' was printed of twenty games."""
+    answers = answers_of(synthetic.modern_rows(seeds=1))
+    one = answers.choice(SERVER, Requirements().limits())[0]
+    stands = answers.standings[TOLD]
+    chances = tuple(replace(c, rate=0.41, low=0.2, high=0.63) for c in stands[one.point].chances)
+    stands[one.point] = replace(stands[one.point], rero=0.35, chances=chances)
+    assert answers.lines(SERVER)[2].endswith("known: ≤ 35% (seen 41% (95%: 20–63)).")
+    said = answers.said(SERVER, one)
+    assert "more than 35% of cases, and 41% (95%: 20–63) was seen" in said["promise"]
+    assert "4.1 in 10 times of 400, which may be 2 to 6.3 in 10" in said["plain"]["uncovered"]
+
+
 def test_the_risk_is_a_chance_with_its_proof(modern):
     one = modern.ranked[SERVER][0]
     first = modern.said(SERVER, one)["risks"][0]

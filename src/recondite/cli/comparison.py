@@ -66,6 +66,8 @@ def show(answers: Answers, view: View, rows: list[Row], title: str) -> None:
         *_aside([answers.points[one.point] for one in standings]),
         "Not private: accuracies, and choosing among runs",
     ]
+    if any(row.get("simulation") for row in rows):
+        notes.append("simulation: noise from a seed protects nobody; a run afresh has these bounds")
     if not any(one.findings or one.chances for one in standings) and rows:
         notes.insert(0, _unanswered(view, rows))
     unproven = dict.fromkeys(one.unproven for one in standings if one.epsilon is None)

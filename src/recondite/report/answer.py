@@ -13,6 +13,7 @@ from typing import Any
 
 from recondite.notions.bounds import round_bound
 from recondite.report.claims import claims
+from recondite.report.evidence import Chance
 from recondite.report.improvement import with_improvements
 from recondite.report.ladder import VIEWS, Standing, View, standings
 from recondite.report.plain import plain_label, plain_of
@@ -153,7 +154,11 @@ class Answers:
         picked = self.standings[view[0], "known"][point].identification
         if picked is not None and view[0] == "training":
             # Where the game was played: what was seen, below what nobody exceeds.
-            limit = f"{chance(picked.rate)}{', no limit' if said == '100%' else f' {limit}'}"
+            # Few games may come out above the limit by chance: then their interval says so.
+            limit = (
+                f"{limit} (seen {_with_ends(picked)})" if picked.rate > bound
+                else f"{chance(picked.rate)}{', no limit' if said == '100%' else f' {limit}'}"
+            )  # fmt: skip
         return f"Participation known: {limit}."
 
     def _other(self, view: View, point: int) -> str:
@@ -169,7 +174,10 @@ class Answers:
                 "nothing is proven here."
             )
         bound, picked = chance_at_most(known[point].rero or 1.0), known[point].identification
-        seen_so = "" if picked is None else f", and {chance(picked.rate)} was seen"
+        over = picked is not None and picked.rate > (known[point].rero or 1.0)
+        seen_so = "" if picked is None else (
+            f", and {_with_ends(picked) if over else chance(picked.rate)} was seen"
+        )  # fmt: skip
         return (
             "If they know in which steps your record took part, no intruder picks it out of 10 in "
             f"more than {bound} of cases{seen_so}."
@@ -271,12 +279,17 @@ def _seen(stand: Standing) -> str:
     if best is None:
         return "Not attacked."
     if picked is not None:
-        ends = f"{chance(picked.low)[:-1]}–{chance(picked.high)[:-1]}"
-        level, blind = f"{100 * picked.confidence:g}%", chance(picked.blind)
-        return f"{picked.attack} {chance(picked.rate)} ({level}: {ends}; blind {blind})."
+        seen_so = _with_ends(picked).removesuffix(")")
+        return f"{picked.attack} {seen_so}; blind {chance(picked.blind)})."
     if best.beats is None:
         return "Whether attacks beat a guess was not measured."
     return f"{best.attack} beat a guess." if best.beats else "No attack here beat a guess."
+
+
+def _with_ends(picked: Chance) -> str:
+    """A rate with its interval."""
+    ends = f"{chance(picked.low)[:-1]}–{chance(picked.high)[:-1]}"
+    return f"{chance(picked.rate)} ({100 * picked.confidence:g}%: {ends})"
 
 
 def _unproven(points: Sequence[Point], stands: Sequence[Standing]) -> str:

@@ -228,7 +228,10 @@ def _uncovered(standing: Standing, known: Standing | None) -> str:
     else:
         limit = f"the limit is {in_ten_at_most(known.rero)} then"
     if known.identification is not None:
-        limit += f"; here it was picked out {in_ten(known.identification.rate)} times"
+        seen = known.identification
+        limit += f"; here it was picked out {in_ten(seen.rate)} times"
+        if known.rero is not None and seen.rate > known.rero:  # by chance, in few games
+            limit += f" of {seen.games:,}, which may be {in_ten_span(seen.low, seen.high)}"
     return (
         f"An intruder who knows when your record was used ({limit}); training several models and "
         "keeping the best."
