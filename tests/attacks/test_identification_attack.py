@@ -4,16 +4,19 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import binom, norm
 
 from recondite.accounting import Composition, Poisson
 from recondite.attacks.base import AttackRequest, Available
 from recondite.attacks.identification import Identify
-from recondite.attacks.identification.bounds import of_copies, of_run, told_when
+from recondite.attacks.identification.bounds import of_copies, of_run, told_of_run, told_when
 from recondite.attacks.registry import build
 from recondite.channels import NaturalChannel
 from recondite.leakage.rero import rero
-from recondite.mechanisms import Gaussian, Neighbouring, NoNoise
+from recondite.mechanisms import Gaussian, Neighbouring, NoNoise, VonMisesFisher
+from recondite.notions.exposures import known_success
+from recondite.report.answer import Answers
+from recondite.report.rows import StoredRun
 from recondite.studies.cell import run_cell
 from recondite.studies.checks import facts_of
 from recondite.studies.grid import cells
@@ -29,6 +32,7 @@ DEFENCES = [
     {"name": "natural-channel", "capacity": 3},
     {"name": "natural-channel", "capacity": 3, "noise": "per_step"},
 ]
+ADD = Neighbouring.ADD_OR_REMOVE
 SECRET = {"gaussian", "vmf", "partitioned"}
 
 
@@ -59,7 +63,9 @@ def test_every_defence_has_rates_beside_bounds(defence):
     )
     assert [row["reason"] for row in (training, update)] == [None, None]
     assert [row["threat"] for row in (training, update)] == ["training", "update"]
-    assert [one["participation"] for one in training["identification"]] == ["secret", "known"]
+    # Batches of one size, usual for noise on each record: who knows the others' knows this one's.
+    sides = ["known"] if defence["name"] == "directional" else ["secret", "known"]
+    assert [one["participation"] for one in training["identification"]] == sides
     assert [one["participation"] for one in update["identification"]] == ["known"]
     for row in (training, update):
         assert any("too few for 1000 candidates" in note for note in row["notes"])
@@ -79,8 +85,43 @@ def test_every_defence_has_rates_beside_bounds(defence):
             assert one["rate"] == one["bound"] == 1.0
     if defence["name"] == "directional":
         assert any("stands in" in note for note in training["notes"])
-    secret, known = training["identification"]
+    secret, known = training["identification"][0], training["identification"][-1]
     assert (secret["bound"] < known["bound"]) == (defence["name"] in SECRET)
+
+
+def test_a_game_that_knows_batches_of_one_size_is_one_of_known_participation():
+    """Its rate may exceed the account's bound, which asks that nobody knows any batch.
+
+    It stood on the ladder beside that bound: 46% of games won where nobody was to exceed 43.7%.
+    """
+    game = {"name": "identification", "candidates": [10], "games": 40, "threat": "training"}
+    rebuilt = {"name": "strongest", "threat": "training", "images": 8}
+    sampled = {"sampling": "fixed-size", "epochs": 8}
+    picked, images = rows_of(
+        {"name": "gaussian", "noise_multiplier": 1.0}, game, rebuilt, **sampled
+    )
+    assert [row["reason"] for row in (picked, images)] == [None, None]
+    account = picked["notions"]["rero_bound"]
+    assert [one["participation"] for one in picked["identification"]] == ["known"]
+    assert picked["identification"][0]["bound"] > account
+    assert any("of known participation" in note for note in picked["notes"])
+    assert any("participation known" in note for note in images["notes"])
+    assert all("participation known" in one["sentence"] for one in images["floors"])
+    answers = Answers.of([StoredRun(0, "small", ".", (picked, images))])
+    secret, known = (answers.standings["training", side][0] for side in ("secret", "known"))
+    assert secret.rero == pytest.approx(account)
+    assert (secret.findings, secret.identification) == ((), None)
+    assert known.identification is not None
+    assert known.rero > account
+    assert {one.participation for one in known.findings} == {"known"}
+    # Rows of before say it of both sides: one game, and not one of a secret.
+    old = {**picked, "identification": [
+        {**picked["identification"][0], "participation": side} for side in ("secret", "known")
+    ]}  # fmt: skip
+    again = Answers.of([StoredRun(0, "small", ".", (old,))])
+    assert again.standings["training", "secret"][0].identification is None
+    assert again.standings["training", "known"][0].identification.games == 40
+    assert "identification" not in again.points[0].values
 
 
 def test_more_looks_tell_more():
@@ -111,6 +152,26 @@ def test_bounds_are_those_of_the_run_and_of_the_participations():
     closed = np.mean([norm.cdf(norm.ppf(0.01) + math.sqrt(k)) for k in many])
     assert closed <= told.at(100) <= closed + 0.1
     assert of_run(NoNoise(dim=5), schedule).at(10) == 1.0
+
+
+def test_a_bound_is_of_any_record_and_not_of_the_few_that_were_played():
+    """Records that by chance hardly took part have a bound that others may exceed."""
+    mechanism, schedule = Gaussian(1.23), Poisson(0.01, 10)
+    lucky, unlucky = np.zeros(20, dtype=np.int64), np.full(20, 3)
+    expected = known_success(mechanism, schedule, 0.1)
+    assert told_when(mechanism, schedule, lucky).at(10) == pytest.approx(0.1)
+    assert told_of_run(mechanism, schedule, lucky).at(10) == expected > 0.11
+    own = told_when(mechanism, schedule, unlucky).at(10)
+    assert told_of_run(mechanism, schedule, unlucky).at(10) == own > expected
+    # One release that gives the record away says nothing of a record that took part in none.
+    sure = VonMisesFisher(5000.0, dim=400)
+    taken = binom.pmf(np.arange(11), 10, 0.01)
+    assert known_success(sure, schedule, 0.1) == pytest.approx(1.0 - 0.9 * taken[0], abs=1e-3)
+    exact = sum(
+        part * (0.1 if k == 0 else rero(Composition.of([(mechanism.loss(ADD), k)]), 0.1))
+        for k, part in enumerate(taken)
+    )
+    assert exact <= expected <= 1.05 * exact
 
 
 def test_the_bound_of_copies_is_the_local_gaussian_one():

@@ -77,7 +77,7 @@ def test_known_participation_that_is_drawn_is_paid_for_by_the_delta(schedule):
 def test_what_gives_a_record_away_at_once_is_not_composed_in_vain():
     update, told = both(Gaussian(0.05), Poisson(0.03, 580))
     assert update["rero"] >= 0.999
-    assert told["rero"] == 1.0
+    assert told["rero"] == pytest.approx(1.0, abs=1e-7)  # but for who took part in no step
     law = Gaussian(0.05).loss(Neighbouring.ADD_OR_REMOVE)
     assert told["epsilon"] >= composed(law, 20).epsilon(DELTA)
 
@@ -101,4 +101,6 @@ def test_noise_on_each_record_is_bounded_too():
     update, told = both(Directional(20.0, dim=50), FixedSize(5, 100, 60))
     assert update["relation"] == told["relation"] == "replace-one"
     assert update["epsilon"] <= told["epsilon"]
-    assert update["rero"] <= told["rero"]
+    # Of an update the record is in, the bound is nearly 1; of a run it may be in no step at all.
+    assert update["rero"] > 0.999
+    assert told["rero"] == pytest.approx(1.0 - 0.9 * 0.95**60)

@@ -10,6 +10,7 @@ import pytest
 import synthetic
 
 from recondite import Gaussian, Poisson, account
+from recondite.cli.comparison import show
 from recondite.notions.exposures import exposures
 from recondite.report.answer import Answers
 from recondite.report.evidence import FloorSeen, evidence, participation_of, threat_of
@@ -53,10 +54,42 @@ def by_label(answers, view):
         (None, [None], False, "untested"),
         (None, [], False, "untested"),
         (0.5, [], False, "proven"),
+        (0.991, [], False, "untested"),  # however much is allowed, next to no bound is none
+        (1.0, [True], False, "broken"),
     ],
 )
 def test_the_rungs(rero, beats, contradicted, expected):
-    assert rung(rero, beats, 0.5, contradicted=contradicted) == expected
+    budget = 1.0 if rero is not None and rero > 0.99 else 0.5
+    assert rung(rero, beats, budget, contradicted=contradicted) == expected
+
+
+def test_nothing_undefended_is_proven_whatever_the_budget(modern):
+    """The page lets a reader allow 10 in 10."""
+    for view in VIEWS:
+        for one in modern.standings[view]:
+            point = modern.points[one.point]
+            if point.undefended or (one.rero is not None and one.rero >= 0.99):
+                assert one.rung(1.0) != "proven"
+                assert one.point not in modern.payload()[" ".join(view)]["rero"]
+    steps = intruders(modern)[0]["ladder"]
+    assert all(step["most"] is None for step in steps if step["label"] == "Undefended")
+
+
+@pytest.mark.parametrize(("candidates", "games", "beats"), [(2, 5, None), (2, 6, False)])
+def test_games_too_few_to_beat_a_guess_resist_nothing(candidates, games, beats):
+    rows = synthetic.modern_rows(seeds=1)
+    (row,) = [r for r in rows if r["attack"] == "identification" and r["label"] == "VMF κ = 2500"][
+        :1
+    ]
+    game = {**row["identification"][0], "candidates": candidates, "games": games, "bound": None}
+    row["identification"] = [game | {"rate": 0.5, "low": 0.0, "high": 1.0, "blind": 0.5}]
+    (finding,) = [f for f in by_label(answers_of([row]), SERVER)["VMF κ = 2500"].findings]
+    assert finding.beats is beats
+    member = next(r for r in rows if r["membership"])
+    for count, told in ((3, None), (4, False)):
+        member["membership"] |= {"members": count, "nonmembers": count, "auc": 0.5, "auc_low": 0.3}
+        ((found,),) = (s.findings for s in answers_of([member]).standings["model", "secret"])
+        assert found.beats is told
 
 
 def test_a_bound_speaks_only_of_intruders_who_see_no_more(modern):
@@ -257,6 +290,19 @@ def test_the_answer_says_what_was_seen_where_participation_is_known(rate, bound,
     assert "Participation known" not in answers.lines(("update", "secret"))[2]
 
 
+def test_games_above_their_bound_by_chance_are_shown_with_their_interval():
+    """'41% ≤ 35%' was printed of twenty games."""
+    answers = answers_of(synthetic.modern_rows(seeds=1))
+    one = answers.choice(SERVER, Requirements().limits())[0]
+    stands = answers.standings[TOLD]
+    chances = tuple(replace(c, rate=0.41, low=0.2, high=0.63) for c in stands[one.point].chances)
+    stands[one.point] = replace(stands[one.point], rero=0.35, chances=chances)
+    assert answers.lines(SERVER)[2].endswith("known: ≤ 35% (seen 41% (95%: 20–63)).")
+    said = answers.said(SERVER, one)
+    assert "more than 35% of cases, and 41% (95%: 20–63) was seen" in said["promise"]
+    assert "4.1 in 10 times of 400, which may be 2 to 6.3 in 10" in said["plain"]["uncovered"]
+
+
 def test_the_risk_is_a_chance_with_its_proof(modern):
     one = modern.ranked[SERVER][0]
     first = modern.said(SERVER, one)["risks"][0]
@@ -268,6 +314,31 @@ def test_the_risk_is_a_chance_with_its_proof(modern):
     picked = modern.standings[SERVER][one.point].chances[0]
     apart = risk(SERVER, replace(picked, among="one of each label"), 0.5)
     assert "out of 10, one of each label, in" in apart
+
+
+def test_a_bound_of_features_alone_says_so_wherever_it_is_said(capsys):
+    """Labels go with noisy records as they are: whoever uses them has fewer candidates left."""
+    rows = synthetic.modern_rows(seeds=1)
+    for row in rows:
+        if row["defence"] == "natural-channel":
+            subject = "one record's features"
+            row["notions"] |= {"subject": subject, "rero_bound": 0.2, "epsilon": 1}
+        else:
+            row["notions"] |= {"rero_bound": 1.0, "epsilon": 50}
+            row["identification"], row["exposures"] = [], []
+    answers = answers_of(rows)
+    second = answers.lines(SERVER)[1]
+    assert second.startswith("Labels aside, no intruder picks you out of 10 in over 20%;")
+    for one in answers.ranked[SERVER]:
+        said = answers.said(SERVER, one)
+        aside = answers.points[one.point].open_labels
+        assert said["promise"].startswith("Labels aside, no") == aside
+        assert all(("leaves labels aside" in text) == aside for text in said["risks"])
+        assert ("leaves the label aside" in said["plain"]["proven"]) == aside
+    asked = Requirements(epsilon=2.0)
+    assert answers.gate(SERVER, asked)[1].endswith("labels are not protected")
+    show(answers, SERVER, rows, "demo")
+    assert "labels are open" in " ".join(capsys.readouterr().out.split())
 
 
 def test_every_intruder_has_its_tables(modern):

@@ -29,9 +29,12 @@ class Schedule(ABC):
     Attributes:
       sampling: Its name.
       steps: Number of optimizer steps, that is of releases. Not epochs.
+      secret_batches: Whether its amplification asks that nobody knows who else is in a batch:
+        whoever knows the others' batches can tell whether a record is in them.
     """
 
     sampling: ClassVar[str]
+    secret_batches: ClassVar[bool] = False
     steps: int
 
     @abstractmethod
@@ -270,7 +273,8 @@ class RandomAllocation(Schedule):
 class FixedSize(Schedule):
     """Every batch is a fresh uniform subset of ``batch_size`` records, without replacement.
 
-    Accounted under replace-one with the pairs of Zhu, Dong and Wang (2022).
+    Accounted under replace-one with the pairs of Zhu, Dong and Wang (2022). All of a batch is
+    secret there: whoever knows which of the other records are in it can tell the rest.
 
     Attributes:
       batch_size: Records in a batch.
@@ -283,6 +287,7 @@ class FixedSize(Schedule):
     steps: int
 
     sampling: ClassVar[str] = "fixed-size"
+    secret_batches: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         for name in ("batch_size", "records"):

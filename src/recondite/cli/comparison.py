@@ -63,8 +63,11 @@ def show(answers: Answers, view: View, rows: list[Row], title: str) -> None:
         f"share of a blind guess's error it removed{seconds}; a dash is not measured, or not "
         "proven",
         *_compared([answers.points[one.point] for one in standings if one.epsilon is not None]),
+        *_aside([answers.points[one.point] for one in standings]),
         "Not private: accuracies, and choosing among runs",
     ]
+    if any(row.get("simulation") for row in rows):
+        notes.append("simulation: noise from a seed protects nobody; a run afresh has these bounds")
     if not any(one.findings or one.chances for one in standings) and rows:
         notes.insert(0, _unanswered(view, rows))
     unproven = dict.fromkeys(one.unproven for one in standings if one.epsilon is None)
@@ -100,6 +103,15 @@ def _compared(points: Sequence[Point]) -> list[str]:
     return [f"ε{at}: {'; '.join([usual, *others])}"] if usual else []
 
 
+def _aside(points: Sequence[Point]) -> list[str]:
+    """Which defences leave labels as they are."""
+    from recondite.report.quantities import defence_name
+
+    kinds = dict.fromkeys(defence_name(point.defence) for point in points if point.open_labels)
+    text = f"labels are open, and bounds and games leave them aside: {', '.join(kinds)}"
+    return [text] if kinds else []
+
+
 def _head(metric: OwnMetric) -> str:
     """Its label, or its name in rows where that is too long for the head of a column."""
     return metric.label if len(metric.label) < _LONG else metric.key
@@ -107,11 +119,14 @@ def _head(metric: OwnMetric) -> str:
 
 def _unanswered(view: View, rows: list[Row]) -> str:
     """That nothing measured speaks of this intruder, and what would."""
-    from recondite.report.evidence import threat_of
+    from recondite.report.evidence import participation_of, threat_of
 
-    others = dict.fromkeys(threat_of(row) for row in rows if row["attack"] != "none")
-    seen = [threat for threat in others if threat != view[0]]
+    ran = [row for row in rows if row["attack"] != "none"]
+    told = any((threat_of(row), participation_of(row)) == (view[0], "known") for row in ran)
+    seen = [threat for threat in dict.fromkeys(map(threat_of, ran)) if threat != view[0]]
     remedy = f": try --threat {seen[0]}" if seen else ", and none ran"
+    if told and view[1] == "secret":
+        remedy = ": try --participation known"
     return f"no attack of this study answers threat {view[0]}, participation {view[1]}{remedy}"
 
 

@@ -10,7 +10,13 @@ import numpy as np
 
 from recondite.accounting.auditing import clopper_pearson_low
 from recondite.report.claims import ClaimedBound, claims
-from recondite.report.evidence import AttackFinding, Chance, evidence, threat_of
+from recondite.report.evidence import (
+    AttackFinding,
+    Chance,
+    evidence,
+    participation_of,
+    threat_of,
+)
 from recondite.report.points import Point
 from recondite.report.quantities import attack_name, axis, bound
 from recondite.report.rows import Row, StoredRun, number, section
@@ -111,7 +117,7 @@ def _audited(point: Point, row: Row, claim: ClaimedBound) -> AttackTrial:
         seed=_seed(row),
         attack=f"Audit of {axis(claim.notion).short}: {claim.how}",
         threat=threat_of(row),
-        participation=str(section(row, "attack_options").get("participation") or "secret"),
+        participation=participation_of(row),
         result=(
             f"showed at least {at_least(lower)} where {bound(claim.notion, claim.claim)} is "
             f"claimed for {claim.about or 'the run'}{sure}: {said}"
@@ -131,7 +137,7 @@ def _failed(row: Row) -> AttackTrial:
         seed=_seed(row),
         attack=attack_name(str(row.get("attack"))),
         threat=threat_of(row),
-        participation=str(section(row, "attack_options").get("participation") or "secret"),
+        participation=participation_of(row),
         result=f"failed, so it shows nothing: {row.get('reason') or 'no reason is stored'}",
         beats=None,
         contradicts=False,

@@ -21,7 +21,7 @@ from recondite.laws import LossLaw
 from recondite.mechanisms import Mechanism, UndefinedNotionError, mechanisms
 from recondite.notions.pairs import ComposedPair
 
-__all__ = ["Exposure", "exposures"]
+__all__ = ["Exposure", "exposures", "known_success"]
 
 _LEVELS = (0.1, 0.3, 0.5, 0.7, 0.9, 0.99, 0.9999)  # of how often a record takes part
 _CERTAIN = 0.999  # success of one release from which on more of them are taken for certain
@@ -95,6 +95,21 @@ def exposures(privacy: Mapping[str, Any] | None, *, prior: float = 0.1) -> list[
     return found
 
 
+def known_success(mechanism: Mechanism, schedule: Schedule, prior: float) -> float:
+    """Bound on naming a record of a run whose attacker is told in which steps it took part.
+
+    Guarantee: on average over the draw of those steps, under the schedule's relation; an upper
+    bound, since numbers of participations are rounded up.
+
+    Args:
+      mechanism: As it releases.
+      schedule: How batches were drawn.
+      prior: Success of the blind guess.
+    """
+    law = mechanism.loss(schedule.neighbouring(mechanism))
+    return _average(law, *schedule.participations(), prior, _success(law, 1, prior))
+
+
 def _of(
     law: LossLaw, threat: str, times: int, rate: float, delta: float | None, prior: float,
     relation: str,
@@ -120,10 +135,11 @@ def _of(
 
 def _average(law: LossLaw, times: int, rate: float, prior: float, single: float) -> float:
     """Success over the draw of the steps; numbers of participations are rounded up."""
-    if single >= _CERTAIN:
-        return 1.0 if times > 1 else single
     if rate >= 1.0:
-        return _success(law, times, prior)
+        return _success(law, times, prior) if single < _CERTAIN or times == 1 else 1.0
+    if single >= _CERTAIN:  # any participation gives the record away; without one there is a guess
+        absent = math.exp(times * math.log1p(-rate))
+        return 1.0 - absent * (1.0 - prior)
     total, below = 0.0, 0.0
     for count in sorted({int(binom.ppf(level, times, rate)) for level in _LEVELS}):
         share = float(binom.cdf(count, times, rate))

@@ -13,6 +13,7 @@ from typing import Any
 
 from recondite.notions.bounds import round_bound
 from recondite.report.claims import claims
+from recondite.report.evidence import Chance
 from recondite.report.improvement import with_improvements
 from recondite.report.ladder import VIEWS, Standing, View, standings
 from recondite.report.plain import plain_label, plain_of
@@ -119,8 +120,9 @@ class Answers:
                 f"Nothing tried protects at {percent(self.default_accuracy)} (undefended − "
                 f"{100 * SLACK:g}): give up {lost:.1f}, {point.label}."
             )
+        nobody = "Labels aside, no" if point.open_labels else "No"
         bound = "" if stand.rero is None else (
-            f"No intruder picks you out of 10 in over {chance_at_most(stand.rero)}; "
+            f"{nobody} intruder picks you out of 10 in over {chance_at_most(stand.rero)}; "
         )  # fmt: skip
         epsilon = "ε not proven"
         if stand.epsilon is not None:
@@ -152,7 +154,11 @@ class Answers:
         picked = self.standings[view[0], "known"][point].identification
         if picked is not None and view[0] == "training":
             # Where the game was played: what was seen, below what nobody exceeds.
-            limit = f"{chance(picked.rate)}{', no limit' if said == '100%' else f' {limit}'}"
+            # Few games may come out above the limit by chance: then their interval says so.
+            limit = (
+                f"{limit} (seen {_with_ends(picked)})" if picked.rate > bound
+                else f"{chance(picked.rate)}{', no limit' if said == '100%' else f' {limit}'}"
+            )  # fmt: skip
         return f"Participation known: {limit}."
 
     def _other(self, view: View, point: int) -> str:
@@ -168,7 +174,10 @@ class Answers:
                 "nothing is proven here."
             )
         bound, picked = chance_at_most(known[point].rero or 1.0), known[point].identification
-        seen_so = "" if picked is None else f", and {chance(picked.rate)} was seen"
+        over = picked is not None and picked.rate > (known[point].rero or 1.0)
+        seen_so = "" if picked is None else (
+            f", and {_with_ends(picked) if over else chance(picked.rate)} was seen"
+        )  # fmt: skip
         return (
             "If they know in which steps your record took part, no intruder picks it out of 10 in "
             f"more than {bound} of cases{seen_so}."
@@ -200,7 +209,8 @@ class Answers:
             else:
                 text = figure(value, 4) if name == "accuracy" else at_most(value, 4)
             parts.append(f"{name} {text} ({wanted})")
-        return ", ".join(parts)
+        aside = self.points[one.point].open_labels and set(limits) - {"accuracy"}
+        return f"{', '.join(parts)}{'; labels are not protected' if aside else ''}"
 
     def said(self, view: View, one: Candidate) -> dict[str, Any]:
         """What the page says of one candidate to somebody with this intruder."""
@@ -221,7 +231,10 @@ class Answers:
                 for name, value, note in _tiles(point, stand)
                 if value != "–"
             ],
-            "risks": [risk(view, one, stand.bounds.get(one.candidates)) for one in stand.chances],
+            "risks": [
+                risk(view, one, stand.bounds.get(one.candidates), open_labels=point.open_labels)
+                for one in stand.chances
+            ],
         }
 
     def nothing(self, view: View) -> str:
@@ -244,8 +257,8 @@ class Answers:
                 "ranked": [one.to_dict() for one in ranked],
                 "said": {one.point: self.said(view, one) for one in ranked},
                 "nothing": self.nothing(view),
-                "rero": {s.point: round_bound(s.rero, 6) for s in self.standings[view]
-                         if s.rero is not None and not s.contradicted},
+                "rero": {s.point: round_bound(s.promised, 6) for s in self.standings[view]
+                         if s.promised is not None},
             }
             for view, ranked in self.ranked.items()
         }  # fmt: skip
@@ -266,12 +279,17 @@ def _seen(stand: Standing) -> str:
     if best is None:
         return "Not attacked."
     if picked is not None:
-        ends = f"{chance(picked.low)[:-1]}–{chance(picked.high)[:-1]}"
-        level, blind = f"{100 * picked.confidence:g}%", chance(picked.blind)
-        return f"{picked.attack} {chance(picked.rate)} ({level}: {ends}; blind {blind})."
+        seen_so = _with_ends(picked).removesuffix(")")
+        return f"{picked.attack} {seen_so}; blind {chance(picked.blind)})."
     if best.beats is None:
         return "Whether attacks beat a guess was not measured."
     return f"{best.attack} beat a guess." if best.beats else "No attack here beat a guess."
+
+
+def _with_ends(picked: Chance) -> str:
+    """A rate with its interval."""
+    ends = f"{chance(picked.low)[:-1]}–{chance(picked.high)[:-1]}"
+    return f"{chance(picked.rate)} ({100 * picked.confidence:g}%: {ends})"
 
 
 def _unproven(points: Sequence[Point], stands: Sequence[Standing]) -> str:

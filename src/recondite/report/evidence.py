@@ -41,7 +41,8 @@ class AttackFinding:
       attack: Its name in words.
       threat: What was released to it.
       participation: Whether it was told in which steps the record took part.
-      beats: Whether the interval excludes the blind guess; None where that was not measured.
+      beats: Whether the interval excludes the blind guess; None where that was not measured, or by
+        so few tries that no result could have excluded it.
       advantage: How far it came from the blind guess (0) to certainty (1).
       sentence: What it got, in a few words.
       legible: Whether it rebuilt a copy of some victim that anybody recognises.
@@ -163,7 +164,7 @@ def threat_of(row: Row) -> str:
 
 def participation_of(row: Row) -> str:
     """Whether the row's attacker was told in which steps a record took part."""
-    if _pooled(row):
+    if _pooled(row) or _tells(row):
         return "known"  # whose updates are the same record's is told
     return str(section(row, "attack_options").get("participation") or "secret")
 
@@ -174,6 +175,19 @@ def _pooled(row: Row) -> bool:
     return row.get("threat") == "update" and seen is not None and seen > 1
 
 
+def _tells(row: Row) -> bool:
+    """Whether the row's attacker knew the others' batches where these tell of the record's too.
+
+    Batches of one size are accounted as wholly secret. An attacker of the training who knows who
+    else is in them knows more than that account allows: it says nothing against its bound.
+    """
+    schedule = section(section(row, "privacy"), "schedule")
+    if schedule.get("sampling") != "fixed-size" or threat_of(row) != "training":
+        return False
+    rebuilt = section(row, "reconstruction")
+    return bool(row.get("identification")) or rebuilt.get("images_from") == "training records"
+
+
 def _chances(rows: Sequence[Row]) -> list[Chance]:
     groups: dict[tuple[str, int, str], list[tuple[Row, Row]]] = {}
     for row in rows:
@@ -181,6 +195,8 @@ def _chances(rows: Sequence[Row]) -> list[Chance]:
             count = number(item.get("candidates"))
             if count and count >= 2 and number(item.get("rate")) is not None:
                 side = str(item.get("participation") or participation_of(row))
+                if side == "secret" and _tells(row):
+                    continue  # as older rows have it: the same game as the one that is told
                 among = str(item.get("among") or "alike")
                 groups.setdefault((side, int(count), among), []).append((row, item))
     out = []
@@ -218,12 +234,29 @@ def _identified(one: Chance) -> AttackFinding:
         one.attack,
         one.threat,
         one.participation,
-        one.low > one.blind,
+        one.low > one.blind or (None if _too_few_games(one) else False),
         (one.rate - one.blind) / (1.0 - one.blind),
         f"picked the record out of {one.candidates:,}{_drawn(one.among)} in {chance(one.rate)} of "
         f"cases ({100 * one.confidence:g}%: {chance(one.low)}–{chance(one.high)}; "
         f"blind {chance(one.blind)})",
     )
+
+
+def _too_few_games(one: Chance) -> bool:
+    """Whether even games that are all won would not exclude a guess: they show nothing."""
+    tail = 0.5 * (1.0 - one.confidence)
+    return one.games > 0 and tail ** (1.0 / one.games) <= one.blind
+
+
+def _too_few_members(part: Row) -> bool:
+    """Whether even a perfect order of members and others would not exclude a guess."""
+    inside, others = (number(part.get(key)) for key in ("members", "nonmembers"))
+    if inside is None or others is None:
+        return False
+    fewer, more = sorted((inside, others))
+    if fewer >= 4 or not 0 <= fewer <= more < math.inf:
+        return False
+    return math.comb(int(fewer) + int(more), int(fewer)) <= 40  # of them 2.5% are one order
 
 
 def _reconstruction(rows: Sequence[Row]) -> tuple[ReconstructionGain | None, AttackFinding]:
@@ -337,11 +370,12 @@ def _membership(rows: Sequence[Row]) -> AttackFinding:
     low = _known(number(part.get("auc_low")) for part in found)
     high = _known(number(part.get("auc_high")) for part in found)
     ends = "" if low is None or high is None else f", 95%: {score(low)}–{score(high)}"
+    few = all(_too_few_members(part) for part in found)
     return AttackFinding(
         attack_name(str(row.get("attack"))),
         threat_of(row),
         participation_of(row),
-        None if low is None else low > 0.5,
+        None if low is None else low > 0.5 or (None if few else False),
         0.0 if auc is None else max(0.0, 2.0 * auc - 1.0),
         f"told members from others with an AUC of {figure(auc)} (blind 0.5{ends})",
     )

@@ -88,7 +88,7 @@ def _step(answers: Answers, one: Standing) -> dict[str, Any]:
         **_named(answers, one),
         "rung": verdict,
         "below": one.rung(0.0),  # where the budget is smaller than its bound
-        "most": None if one.rero is None or one.contradicted else round_bound(one.rero, 6),
+        "most": None if one.promised is None else round_bound(one.promised, 6),
         "share": 0.0 if mine is None else mine,
         "accuracy": percent(mine),
         "kept": "" if kept is None else span(kept.low, kept.high, share=True),

@@ -1,7 +1,7 @@
 """The ladder: for each defence and threat, what is proven, what is broken, what only resisted.
 
 - **proven**: the bound for this threat is within the budget: no intruder, of whatever skill,
-  rebuilds a record or picks it out of ten more often.
+  rebuilds a record or picks it out of ten more often. A bound of 99% and more is none.
 - **broken**: not proven, and some attack's interval excludes the blind guess; or a claim was
   contradicted, whatever is claimed.
 - **resisted**: no attack that was tried beat the blind guess, and the bound is too loose to mean
@@ -37,6 +37,7 @@ __all__ = [
     "BUDGET",
     "PARTICIPATIONS",
     "RUNGS",
+    "VACUOUS",
     "VIEWS",
     "Rung",
     "Standing",
@@ -52,6 +53,7 @@ RUNGS: tuple[Rung, ...] = ("proven", "resisted", "untested", "broken")
 PARTICIPATIONS = ("secret", "known")
 BUDGET = 0.5  # of ReRo, where a guess is right one time in ten
 PRIOR = 0.1
+VACUOUS = 0.99  # a bound from which on nothing is promised, whatever budget is named
 NAMED = 0.9  # picked out this often, a record is as good as named
 _TEN = 10
 
@@ -103,6 +105,12 @@ class Standing:
         """The strongest pick out of ten."""
         return next((one for one in self.chances if one.candidates == _TEN), None)
 
+    @property
+    def promised(self) -> float | None:
+        """The bound that some budget may be met with; None where it is none, or contradicted."""
+        sound = self.rero is not None and self.rero < VACUOUS and not self.contradicted
+        return self.rero if sound else None
+
     def rung(self, budget: float = BUDGET) -> Rung:
         """The rung, for this budget of ReRo."""
         beats = [finding.beats for finding in self.findings]
@@ -115,7 +123,7 @@ def rung(
     """The rung of a defence from its bound and from whether each attack beat the blind guess."""
     if contradicted:
         return "broken"
-    if rero is not None and rero <= budget:
+    if rero is not None and rero <= budget and rero < VACUOUS:
         return "proven"
     if any(beats):
         return "broken"

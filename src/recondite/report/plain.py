@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from recondite.defences import Defence, defences
-from recondite.report.ladder import Standing, View
+from recondite.report.ladder import VACUOUS, Standing, View
 from recondite.report.points import Point
 from recondite.report.words import in_ten, in_ten_at_most, in_ten_span
 
@@ -27,7 +27,6 @@ __all__ = [
     "who_plainly",
 ]
 
-VACUOUS = 0.99  # a chance from which on a limit promises nothing
 
 # One line each, for hover and focus. The page shows no word of the field without one.
 TERMS = {
@@ -154,7 +153,7 @@ def plain_of(
         cost=_cost(point, base),
         chance=_chance(standing),
         tests=_tests(standing),
-        proven=_proven(standing),
+        proven=_proven(standing, open_labels=point.open_labels),
         uncovered=_uncovered(standing, known),
     )
 
@@ -197,7 +196,10 @@ def limit_of(bound: float | None, count: int = 10) -> str:
     return f"never more than {in_ten_at_most(bound, count)}"
 
 
-def _proven(standing: Standing) -> str:
+_ASIDE = " That leaves the label aside: this defence does not hide it."
+
+
+def _proven(standing: Standing, *, open_labels: bool) -> str:
     if standing.rero is None:
         return "Nothing, for this intruder."
     if standing.rero >= VACUOUS:
@@ -205,6 +207,7 @@ def _proven(standing: Standing) -> str:
     return (
         f"Nobody who {_SEES.get(standing.view[0], 'sees this')} rebuilds your record, or picks it "
         f"out of 10, more than {in_ten_at_most(standing.rero)} times."
+        f"{_ASIDE if open_labels else ''}"
     )
 
 
@@ -225,7 +228,10 @@ def _uncovered(standing: Standing, known: Standing | None) -> str:
     else:
         limit = f"the limit is {in_ten_at_most(known.rero)} then"
     if known.identification is not None:
-        limit += f"; here it was picked out {in_ten(known.identification.rate)} times"
+        seen = known.identification
+        limit += f"; here it was picked out {in_ten(seen.rate)} times"
+        if known.rero is not None and seen.rate > known.rero:  # by chance, in few games
+            limit += f" of {seen.games:,}, which may be {in_ten_span(seen.low, seen.high)}"
     return (
         f"An intruder who knows when your record was used ({limit}); training several models and "
         "keeping the best."

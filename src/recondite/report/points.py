@@ -90,6 +90,11 @@ class Point:
         return known is not None and not known.acts
 
     @property
+    def open_labels(self) -> bool:
+        """Whether its bounds are of features alone: whoever uses the labels may do better."""
+        return "features" in self.subject
+
+    @property
     def bounded(self) -> bool:
         """Whether any notion of the whole run bounds what leaks. Near 1, a ReRo bound does not."""
         whole = [key for key, (_, figure) in figures().items() if figure.run]
@@ -294,7 +299,9 @@ def _picked(rows: list[Row], attack: str) -> Estimate | None:
     for row in rows:
         for game in row.get("identification") or []:
             asked = (row.get("threat"), game.get("candidates"), game.get("participation"))
-            if asked == ("training", 10, "secret"):
+            # As older rows have it: whoever knows others' batches of one size knows this record's.
+            sampling = section(section(row, "privacy"), "schedule").get("sampling")
+            if asked == ("training", 10, "secret") and sampling != "fixed-size":
                 kind = str(game.get("among") or "alike")
                 kinds.setdefault(kind, []).append({**game, "seed": row.get("seed")})
     found = [one for games in kinds.values() if (one := _won(games, attack)) is not None]

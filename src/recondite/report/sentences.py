@@ -22,6 +22,7 @@ _TITLES = {
     "update": "one update",
     "model": "the trained model",
 }
+_ASIDE = " All of this leaves labels aside, which are open: whoever uses them may do better."
 _NAMES = 6  # of defences in one sentence
 
 
@@ -38,7 +39,7 @@ def title(view: View) -> str:
     return f"{_TITLES.get(threat, threat)}, participation {side}"
 
 
-def risk(view: View, picked: Chance, bound: float | None) -> str:
+def risk(view: View, picked: Chance, bound: float | None, *, open_labels: bool = False) -> str:
     """The chance of being picked out, with its proof beside it."""
     limit = (
         "no bound is proven" if bound is None else f"no intruder can exceed {chance_at_most(bound)}"
@@ -49,6 +50,7 @@ def risk(view: View, picked: Chance, bound: float | None) -> str:
         f"An intruder who knows everyone else and {who(view)} picks your record out of "
         f"{picked.candidates:,}{drawn} in {chance(picked.rate)} of cases "
         f"({100 * picked.confidence:g}%: {ends}); {limit}; blind: {chance(picked.blind)}."
+        f"{_ASIDE if open_labels else ''}"
     )
 
 
@@ -68,7 +70,8 @@ def proof(point: Point, standing: Standing) -> str:
     parts = []
     if standing.rero is not None:
         parts.append(
-            f"No intruder who {who(standing.view)} rebuilds your record, or picks it out of 10, "
+            f"{'Labels aside, no' if point.open_labels else 'No'} intruder who "
+            f"{who(standing.view)} rebuilds your record, or picks it out of 10, "
             f"in more than {chance_at_most(standing.rero)} of cases (a guess: 10%)"
         )
     epsilon = standing.epsilon

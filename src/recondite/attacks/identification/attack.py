@@ -45,8 +45,12 @@ _STAND_IN = (
     "a better attacker than this one may exist"
 )
 _NO_SECRET = (
-    "when a record took part is no secret from one who knows the others' batches, which are of one "
-    "size here: secret and known are the same, and nothing is amplified"
+    "nothing is amplified here: an attacker who is told when a record took part and one who is not "
+    "have the same game and the same bound"
+)
+_TELLS = (
+    "batches of one size: whoever knows the others' batches can tell whether a record is in them, "
+    "so that this game is of known participation; of one who knows no batch none is played"
 )
 _LABELS = (
     "the noisy records themselves are taken for seen, labels left aside: these are handed on as "
@@ -127,6 +131,12 @@ class Identify(Attack):
         """Every release of the run, participation secret and known."""
         made = replayed(victim, victim.records.test, self.games, self.name)
         known = made.ceiling("known")
+        if made.tells:
+            return self._outcome(
+                {"known": (made.scores("known"), known)},
+                [_KNOWS, _ONE_RUN, _TELLS, *([_STAND_IN] if made.game.estimated else [])],
+                self._labels(victim, list(made.places)),
+            )
         secret, notes = known, [_KNOWS, _ONE_RUN, _NO_SECRET]
         if made.hidden:
             secret, notes = made.ceiling("secret"), [_KNOWS, _ONE_RUN]

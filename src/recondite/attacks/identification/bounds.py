@@ -14,9 +14,10 @@ from recondite.accounting.composition import Composition
 from recondite.accounting.schedules import Schedule
 from recondite.channels.base import Channel
 from recondite.mechanisms import Mechanism, Neighbouring
+from recondite.notions.exposures import known_success
 from recondite.notions.pairs import ComposedPair, GaussianPair, Pair, shift
 
-__all__ = ["Ceiling", "of_copies", "of_run", "told_when"]
+__all__ = ["Ceiling", "of_copies", "of_run", "told_of_run", "told_when"]
 
 _GROUPS = 6  # numbers of participations that are told apart; others count as the next larger
 
@@ -66,6 +67,21 @@ def told_when(
         return float(np.mean([each.get(int(k), 1.0 / n) for k in counts]))
 
     return Ceiling(at, relation.value)
+
+
+def told_of_run(
+    mechanism: Mechanism, schedule: Schedule, taken_part: npt.NDArray[np.int64]
+) -> Ceiling:
+    """As :func:`told_when`, of these records and of any that the schedule may draw.
+
+    A few records may by chance have taken part less often than others would. Their own bound is
+    right for their games, and too good for a record that nobody has played for: the larger of the
+    two is given.
+    """
+    played = told_when(mechanism, schedule, taken_part)
+    return Ceiling(
+        lambda n: max(played.at(n), known_success(mechanism, schedule, 1.0 / n)), played.relation
+    )
 
 
 def of_copies(channel: Channel, sides: npt.ArrayLike, copies: int) -> Ceiling:

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from recondite.attacks.identification.bounds import Ceiling, of_run, told_when
+from recondite.attacks.identification.bounds import Ceiling, of_run, told_of_run
 from recondite.attacks.identification.game import IdentificationGame, overlap
 from recondite.attacks.transcript import Transcript
 from recondite.records import Records
@@ -53,6 +53,11 @@ class Played:
         """Whether anything hides when a record took part."""
         return self._secret is not self.game.known
 
+    @property
+    def tells(self) -> bool:
+        """Whether the others' batches, which the attacker knows, undo a secret of the account's."""
+        return self.transcript.schedule.secret_batches
+
     def scores(self, side: Literal["secret", "known"]) -> Array:
         """Log-likelihood ratios: of each record itself, then of every candidate."""
         whole = self.game.known if side == "known" else self._secret
@@ -82,7 +87,7 @@ class Played:
         mechanism, schedule = self.transcript.mechanism, self.transcript.schedule
         if side == "secret" and self.hidden:
             return of_run(mechanism, schedule)
-        return told_when(mechanism, schedule, self.taken_part)
+        return told_of_run(mechanism, schedule, self.taken_part)
 
 
 _Kept = tuple[Records, int, int, IdentificationGame]

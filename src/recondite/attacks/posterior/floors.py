@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from torch import Tensor
@@ -57,7 +57,7 @@ def run_floors(victim: Victim, played: Played, public: ImageSet) -> tuple[Floor,
     """
     if not victim.defence.mechanism.private or not victim.defence.mechanism.parameter:
         return ()
-    side = victim.asked.participation
+    side: Literal["secret", "known"] = "known" if played.tells else victim.asked.participation
     ceiling = played.ceiling(side)
     floor = best_packing(
         _alike(public, told=victim.asked.labels), lambda one, _: ceiling.at(len(one.records))

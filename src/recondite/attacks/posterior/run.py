@@ -84,6 +84,11 @@ class OverRun:
         """Of each victim, then of every public record, by the participation that is asked for."""
         return self.played.scores(self.victim.asked.participation)
 
+    @property
+    def participation(self) -> str:
+        """What the attacker has: who knows others' batches of one size knows this record's."""
+        return "known" if self.played.tells else self.victim.asked.participation
+
     def sites(self, number: int) -> list[ReleaseSite]:
         """The releases of the steps that a victim took part in, the others' sum known in each."""
         run, place = self.played.transcript, self.played.places[number]
@@ -130,7 +135,7 @@ class OverRun:
             gallery=gallery,
             floors=run_floors(self.victim, self.played, self.public),
             notes=(
-                f"over the whole training, participation {self.victim.asked.participation}",
+                f"over the whole training, participation {self.participation}",
                 _KNOWS,
                 *found.notes,
             ),
