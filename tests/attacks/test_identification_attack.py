@@ -4,12 +4,17 @@ import math
 
 import numpy as np
 import pytest
-from scipy.stats import norm
+from scipy.stats import binom, norm
 
 from recondite.accounting import Composition, Poisson
 from recondite.attacks.base import AttackRequest, Available
 from recondite.attacks.identification import Identify
-from recondite.attacks.identification.bounds import of_copies, of_run, told_when
+from recondite.attacks.identification.bounds import (
+    of_copies,
+    of_run,
+    of_told_run,
+    told_when,
+)
 from recondite.attacks.registry import build
 from recondite.channels import NaturalChannel
 from recondite.leakage.rero import rero
@@ -111,6 +116,29 @@ def test_bounds_are_those_of_the_run_and_of_the_participations():
     closed = np.mean([norm.cdf(norm.ppf(0.01) + math.sqrt(k)) for k in many])
     assert closed <= told.at(100) <= closed + 0.1
     assert of_run(NoNoise(dim=5), schedule).at(10) == 1.0
+
+
+def test_records_that_took_part_seldom_do_not_lower_the_bound_of_who_is_told():
+    # Four records that happened to take part in no step were a "proof" of 10%, a guess's success.
+    mechanism, schedule = Gaussian(0.5, dim=5), Poisson(0.05, 10)
+    law = mechanism.loss(Neighbouring.ADD_OR_REMOVE)
+    shares = binom.pmf(np.arange(11), 10, 0.05)
+    exact = [0.1, *(rero(Composition.of([(law, k)]), 0.1) for k in range(1, 11))]
+    none, often = np.zeros(4, dtype=np.int64), np.full(4, 6)
+    assert told_when(mechanism, schedule, none).at(10) == pytest.approx(0.1)
+    truth = float(shares @ exact)
+    assert truth <= of_told_run(mechanism, schedule, none).at(10) <= 1.1 * truth
+    assert of_told_run(mechanism, schedule, often).at(10) == pytest.approx(exact[6])
+    assert of_told_run(NoNoise(dim=5), schedule, none).at(10) == 1.0
+
+
+def test_games_with_one_of_each_label_have_a_bound_of_their_own_weights():
+    mechanism, schedule = Gaussian(1.0, dim=5), Poisson(0.1, 40)
+    counts, weights = np.array([1, 1, 1, 9]), np.array([2 / 3, 2 / 3, 2 / 3, 2.0])
+    one, nine = (told_when(mechanism, schedule, np.array([k])).at(2) for k in (1, 9))
+    bound = told_when(mechanism, schedule, counts)
+    assert bound.at(2) == pytest.approx((3 * one + nine) / 4)
+    assert bound.at(2, weights) == pytest.approx((one + nine) / 2)
 
 
 def test_the_bound_of_copies_is_the_local_gaussian_one():

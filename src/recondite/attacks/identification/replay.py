@@ -16,7 +16,7 @@ import numpy.typing as npt
 import torch
 from torch import Tensor
 
-from recondite.attacks.identification.bounds import Ceiling, of_run, told_when
+from recondite.attacks.identification.bounds import Ceiling, of_run, of_told_run
 from recondite.attacks.identification.game import IdentificationGame, overlap
 from recondite.attacks.transcript import Transcript
 from recondite.records import Records
@@ -82,7 +82,7 @@ class Played:
         mechanism, schedule = self.transcript.mechanism, self.transcript.schedule
         if side == "secret" and self.hidden:
             return of_run(mechanism, schedule)
-        return told_when(mechanism, schedule, self.taken_part)
+        return of_told_run(mechanism, schedule, self.taken_part)
 
 
 _Kept = tuple[Records, int, int, IdentificationGame]
