@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from recondite.records.display import guess_of
+from recondite.report.members import told_apart
 from recondite.report.points import Point
 from recondite.report.quantities import attack_name
 from recondite.report.rows import Row, number, section
-from recondite.report.words import chance, figure, score, whole
+from recondite.report.words import chance, score, whole
 
 __all__ = [
     "AttackFinding",
@@ -332,19 +333,9 @@ def _told(rows: Sequence[Row]) -> str:
 
 
 def _membership(rows: Sequence[Row]) -> AttackFinding:
-    row, found = rows[0], [section(row, "membership") for row in rows]
-    auc = _known(number(part.get("auc")) for part in found)
-    low = _known(number(part.get("auc_low")) for part in found)
-    high = _known(number(part.get("auc_high")) for part in found)
-    ends = "" if low is None or high is None else f", 95%: {score(low)}–{score(high)}"
-    return AttackFinding(
-        attack_name(str(row.get("attack"))),
-        threat_of(row),
-        participation_of(row),
-        None if low is None else low > 0.5,
-        0.0 if auc is None else max(0.0, 2.0 * auc - 1.0),
-        f"told members from others with an AUC of {figure(auc)} (blind 0.5{ends})",
-    )
+    row, (beats, reach, text) = rows[0], told_apart(rows)
+    name = attack_name(str(row.get("attack")))
+    return AttackFinding(name, threat_of(row), participation_of(row), beats, reach, text)
 
 
 def _floors(rows: Iterable[Row]) -> list[FloorSeen]:
