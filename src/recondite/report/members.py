@@ -1,6 +1,6 @@
 """What a membership attack showed of one setting: beside a coin, on average and at the top.
 
-An area under the curve averages over everybody. An attack that names one member in ten without a
+The AUC averages over everybody. An attack that names one member in ten without a
 mistake, and knows nothing of the others, hardly moves it: so the records of which it is surest are
 looked at too.
 """
@@ -18,13 +18,13 @@ from recondite.report.words import chance, figure, score
 __all__ = ["told_apart"]
 
 _RATES = ("0.001", "0.01")  # of false positives, in rows
-_MISS = 0.025  # as the area's interval has on this side
+_MISS = 0.025  # as the interval of the AUC has on this side
 
 
 def told_apart(rows: Sequence[Row]) -> tuple[bool | None, float, str]:
     """Whether it beats a coin (None where that was not measured), how far, and in words.
 
-    It does where the area's interval is above 1/2, or where so many members stand before so few
+    It does where the AUC's interval is above 1/2, or where so many members stand before so few
     others as an order without regard to membership has with a chance of 2.5% at most, over both
     rates of false positives and all seeds together. An attack that knows nothing is said to beat a
     coin in 5% of cases at most: that errs towards reporting an attack.
