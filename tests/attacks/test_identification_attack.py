@@ -174,6 +174,31 @@ def test_a_bound_is_of_any_record_and_not_of_the_few_that_were_played():
     assert exact <= expected <= 1.05 * exact
 
 
+def test_records_that_took_part_seldom_do_not_lower_the_bound_of_who_is_told():
+    # Four records that happened to take part in no step were a "proof" of 10%, a guess's success.
+    mechanism, schedule = Gaussian(0.5, dim=5), Poisson(0.05, 10)
+    law = mechanism.loss(Neighbouring.ADD_OR_REMOVE)
+    shares = binom.pmf(np.arange(11), 10, 0.05)
+    exact = [0.1, *(rero(Composition.of([(law, k)]), 0.1) for k in range(1, 11))]
+    none, often = np.zeros(4, dtype=np.int64), np.full(4, 6)
+    assert told_when(mechanism, schedule, none).at(10) == pytest.approx(0.1)
+    truth = float(shares @ exact)
+    assert truth <= told_of_run(mechanism, schedule, none).at(10) <= 1.1 * truth
+    assert told_of_run(mechanism, schedule, often).at(10) == pytest.approx(exact[6])
+    # Without noise whoever is told knows it of all but those that took no part.
+    bare = told_of_run(NoNoise(dim=5), schedule, none).at(10)
+    assert bare == pytest.approx(1.0 - 0.9 * 0.95**10, abs=1e-3)
+
+
+def test_games_with_one_of_each_label_have_a_bound_of_their_own_weights():
+    mechanism, schedule = Gaussian(1.0, dim=5), Poisson(0.1, 40)
+    counts, weights = np.array([1, 1, 1, 9]), np.array([2 / 3, 2 / 3, 2 / 3, 2.0])
+    one, nine = (told_when(mechanism, schedule, np.array([k])).at(2) for k in (1, 9))
+    bound = told_when(mechanism, schedule, counts)
+    assert bound.at(2) == pytest.approx((3 * one + nine) / 4)
+    assert bound.at(2, weights) == pytest.approx((one + nine) / 2)
+
+
 def test_the_bound_of_copies_is_the_local_gaussian_one():
     channel = NaturalChannel.fit(np.random.default_rng(0).standard_normal((50, 4)), capacity=2.0)
     mu = 3.0 * 2.0 / channel.noise_std_range[0]  # nine copies, a box of diagonal 2

@@ -82,6 +82,8 @@ def test_what_cannot_be_told_is_said():
     result = check(without, planted.claim(), skip=CHECKS[:-1], **OPTIONS)
     assert result.verdict == "cannot tell"
     assert "no batches" in result.evidence[0]
+    nothing = check(without, planted.claim(), skip=CHECKS, **OPTIONS)
+    assert nothing.verdict == "cannot tell"  # not "consistent": nothing was looked at
     left = check(without, planted.claim(), skip=["sampling"], **OPTIONS)
     assert left.verdict == "consistent"
     assert findings(left, "skipped") == {"sampling": "not checked, as asked"}

@@ -11,11 +11,13 @@ import synthetic
 
 from recondite import Gaussian, Poisson, account
 from recondite.cli.comparison import show
+from recondite.metrics.membership import MembershipResult
 from recondite.notions.exposures import exposures
 from recondite.report.answer import Answers
 from recondite.report.evidence import FloorSeen, evidence, participation_of, threat_of
 from recondite.report.intruders import _kind, intruders, victims
 from recondite.report.ladder import VIEWS, measured_by, rung
+from recondite.report.members import told_apart
 from recondite.report.price import price
 from recondite.report.recommend import (
     Requirements,
@@ -33,6 +35,33 @@ SERVER, TOLD = ("training", "secret"), ("training", "known")
 
 def answers_of(rows):
     return Answers.of([StoredRun(0, "demo", ".", tuple(synthetic.plain(rows)))])
+
+
+def judged(members, others):
+    result = MembershipResult("attack", members, others)
+    return {"attack": "membership-lira", "membership": result.to_dict()}
+
+
+def test_naming_a_few_without_a_mistake_beats_a_coin_whatever_the_area_is():
+    # Twenty of 200 members stand before everybody else. The area's interval reaches 1/2, and that
+    # was said to be no better than guessing: the defence "resisted".
+    generator = np.random.default_rng(20)
+    rest, others = generator.normal(-0.15, 1, 180), generator.normal(0, 1, 200)
+    row = judged(np.concatenate([rest, generator.normal(6, 0.1, 20)]), others)
+    assert row["membership"]["auc_low"] <= 0.5
+    beats, reach, text = told_apart([row])
+    assert beats is True
+    assert reach >= 0.09
+    assert "named 10% of them" in text
+    assert told_apart([judged(rest[:20], others), row])[0] is True
+
+
+def test_an_attack_that_knows_nothing_seldom_beats_a_coin():
+    generator = np.random.default_rng(0)
+    rows = [judged(*generator.normal(size=(2, 150))) for _ in range(200)]
+    assert sum(told_apart([row])[0] is True for row in rows) <= 18
+    bare = {"membership": {"auc": 0.5, "tpr_at_0.01": 0.2}}
+    assert told_apart([bare])[0] is None
 
 
 @pytest.fixture(scope="module")

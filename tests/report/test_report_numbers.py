@@ -1,13 +1,19 @@
 """From rows to numbers: points, intervals, improvements, correlations, claims, recommendations."""
 
+import json
 import math
+import shutil
+import subprocess
+from importlib import resources
 
 import numpy as np
 import pytest
 import synthetic
 from scipy import stats
 
-from recondite.notions import round_bound
+from recondite import Gaussian, Poisson, account
+from recondite.attacks.posterior.floors import _packing
+from recondite.notions import notions, round_bound
 from recondite.report.claims import claims
 from recondite.report.correlation import predictions, spearman
 from recondite.report.download import csv_text
@@ -223,6 +229,36 @@ def test_a_membership_attack_is_evidence_at_its_delta_or_a_smaller_one():
         if row["membership"]:
             row["membership"]["epsilon_lower_delta"] = 1e-3
     assert any(claim.violated for claim in claims(make_points(runs_of(rows))))
+
+
+@pytest.mark.skipif(shutil.which("node") is None, reason="no interpreter of the page's language")
+def test_bounds_on_the_charts_card_are_rounded_as_everywhere_else():
+    # The card said "≤ 2.98" of an ε of 2.984.
+    page = (resources.files("recondite.report") / "assets" / "page.js").read_text("utf-8")
+    start, end = page.index("const fixed = "), page.index("/** An element with text")
+    values = [2.984, 2.99, 0.3, 1e-4, 1.2341e-5, 9.9999e-5, 12345.6, 9999.2, 3.00001e9, 0.0501]
+    code = f"""{page[start:end]}
+    const values = {values};
+    console.log(JSON.stringify(values.map((v) =>
+      [figure(v, 3, 1), figure(v, 3, -1), figure(v), fixed(v, 1, 1)])));"""
+    done = subprocess.run(["node", "-e", code], capture_output=True, text=True, check=True)
+    for value, texts in zip(values, json.loads(done.stdout), strict=True):
+        up, down, near, tenth = (float(t.replace(",", "").replace("−", "-")) for t in texts)
+        assert down <= value <= up <= value * 1.01
+        assert down >= value * 0.99
+        assert near in (up, down)
+        assert value <= tenth < value + 0.1
+        if value < 1000:  # of larger ones no whole number is rounded away
+            assert up == round_bound(value, 3)
+            assert down == round_bound(value, 3, "lower")
+
+
+def test_a_delta_and_a_floor_are_rounded_to_their_safe_side_too():
+    # ε at δ = 1.2341e-5 is no ε at 1.23e-5; a floor of 0.1238 is none of 0.124.
+    run = account(Gaussian(1.0), Poisson(0.1, 2), 1.2341e-5)
+    assert "at delta 1.24e-05" in str(run)
+    assert notions()["epsilon.pld"].remark(run.to_dict()) == "at δ = 1.24e-05"
+    assert _packing(0.1238, 4, "it").sentence.endswith("below 0.123.")
 
 
 def test_bounds_are_never_rounded_in_their_own_favour():

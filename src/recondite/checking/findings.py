@@ -60,10 +60,13 @@ class CheckResult:
 
     @property
     def verdict(self) -> Verdict:
-        """A violation outweighs what cannot be told, which outweighs consistency."""
+        """A violation outweighs what cannot be told, which outweighs consistency.
+
+        Where nothing was looked at nothing can be told.
+        """
         found = {finding.verdict for finding in self.findings}
-        order: tuple[Verdict, ...] = ("violates", "cannot tell")
-        return next((verdict for verdict in order if verdict in found), "consistent")
+        order: tuple[Verdict, ...] = ("violates", "cannot tell", "consistent")
+        return next((verdict for verdict in order if verdict in found), "cannot tell")
 
     @property
     def evidence(self) -> tuple[str, ...]:

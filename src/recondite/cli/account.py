@@ -115,7 +115,7 @@ def _instead(result: Account) -> dict[str, float]:
 def _show(
     result: Account, prices: ChoicePrices | None, instead: dict[str, float], schedule: str
 ) -> None:
-    from recondite.notions import format_bound, notions
+    from recondite.notions import format_bound, notions, round_bound
 
     rows = [list(line) for notion in notions().values() for line in notion.lines(result)]
     if prices is not None:
@@ -142,7 +142,7 @@ def _show(
     )
     title = (
         f"{result.mechanism.name}: {settings}\n{schedule}; {result.neighbouring.value}; "
-        f"delta {result.delta:.4g}; {result.release.releases:,} releases"
+        f"delta {round_bound(result.delta):.4g}; {result.release.releases:,} releases"
     )
     print_table(
         title, ["upper bound", "one release", "run", "on"], rows, notes, numbers=(1, 2), wrap=True

@@ -14,7 +14,7 @@ from recondite.cli.options import DEFENCES, NETWORKS
 from recondite.cli.output import figure, print_json, print_table, settings
 from recondite.defences import find
 from recondite.notions import figures
-from recondite.notions.bounds import format_bound
+from recondite.notions.bounds import format_bound, round_bound
 from recondite.notions.registry import built_in
 from recondite.studies.shapes import Row
 
@@ -364,7 +364,7 @@ def ledger(
         [
             "ε",
             format_bound(cost.epsilon),
-            why.get("epsilon", f"at δ = {delta:.3g}, {cost.neighbouring}"),
+            why.get("epsilon", f"at δ = {round_bound(delta, 3):.3g}, {cost.neighbouring}"),
         ],
         ["log Bayes' capacity", format_bound(cost.capacity), why.get("capacity", "nats")],
         ["mutual information", format_bound(cost.information), why.get("information", "nats")],

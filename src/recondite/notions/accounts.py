@@ -13,6 +13,7 @@ from recondite import _validate
 from recondite.accounting.schedules import Schedule
 from recondite.mechanisms import Mechanism, Neighbouring
 from recondite.notions.base import Notion, Release, defined
+from recondite.notions.bounds import round_bound
 from recondite.notions.registry import built_in, figures, notions
 from recondite.notions.releases import MechanismRun
 
@@ -78,7 +79,7 @@ class Account:
 
     def __str__(self) -> str:
         plain = self.to_dict()
-        lines = [f"{self.release}; epsilon at delta {self.delta:.3g}"]
+        lines = [f"{self.release}; epsilon at delta {round_bound(self.delta, 3):.3g}"]
         for notion, figure in figures().values():
             if figure.column and notion.of(plain) is not None:
                 value = notion.row(plain)[figure.key]

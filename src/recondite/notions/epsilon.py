@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from recondite.notions.base import Figure, Line, Notion, Release
+from recondite.notions.bounds import round_bound
 
 if TYPE_CHECKING:
     from recondite.notions.accounts import Account
@@ -47,7 +48,8 @@ class TightEpsilon(Notion):
 
     def remark(self, account: Mapping[str, Any]) -> str:
         """At which δ."""
-        return "" if account["delta"] is None else f"at δ = {account['delta']:.3g}"
+        delta = account["delta"]
+        return "" if delta is None else f"at δ = {round_bound(delta, 3):.3g}"
 
 
 class RenyiEpsilon(Notion):

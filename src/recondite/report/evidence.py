@@ -14,10 +14,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from recondite.records.display import guess_of
+from recondite.report.members import told_apart
 from recondite.report.points import Point
 from recondite.report.quantities import attack_name
 from recondite.report.rows import Row, number, section
-from recondite.report.words import chance, figure, score, whole
+from recondite.report.words import chance, score, whole
 
 __all__ = [
     "AttackFinding",
@@ -248,17 +249,6 @@ def _too_few_games(one: Chance) -> bool:
     return one.games > 0 and tail ** (1.0 / one.games) <= one.blind
 
 
-def _too_few_members(part: Row) -> bool:
-    """Whether even a perfect order of members and others would not exclude a guess."""
-    inside, others = (number(part.get(key)) for key in ("members", "nonmembers"))
-    if inside is None or others is None:
-        return False
-    fewer, more = sorted((inside, others))
-    if fewer >= 4 or not 0 <= fewer <= more < math.inf:
-        return False
-    return math.comb(int(fewer) + int(more), int(fewer)) <= 40  # of them 2.5% are one order
-
-
 def _reconstruction(rows: Sequence[Row]) -> tuple[ReconstructionGain | None, AttackFinding]:
     """Gains over the blind guess; without one, a lower bound on what the release told of it."""
     row, found = rows[0], [section(row, "reconstruction") for row in rows]
@@ -365,20 +355,9 @@ def _told(rows: Sequence[Row]) -> str:
 
 
 def _membership(rows: Sequence[Row]) -> AttackFinding:
-    row, found = rows[0], [section(row, "membership") for row in rows]
-    auc = _known(number(part.get("auc")) for part in found)
-    low = _known(number(part.get("auc_low")) for part in found)
-    high = _known(number(part.get("auc_high")) for part in found)
-    ends = "" if low is None or high is None else f", 95%: {score(low)}–{score(high)}"
-    few = all(_too_few_members(part) for part in found)
-    return AttackFinding(
-        attack_name(str(row.get("attack"))),
-        threat_of(row),
-        participation_of(row),
-        None if low is None else low > 0.5 or (None if few else False),
-        0.0 if auc is None else max(0.0, 2.0 * auc - 1.0),
-        f"told members from others with an AUC of {figure(auc)} (blind 0.5{ends})",
-    )
+    row, (beats, reach, text) = rows[0], told_apart(rows)
+    name = attack_name(str(row.get("attack")))
+    return AttackFinding(name, threat_of(row), participation_of(row), beats, reach, text)
 
 
 def _floors(rows: Iterable[Row]) -> list[FloorSeen]:

@@ -123,7 +123,7 @@ def likely(
     study: Study, grid: Sequence[GridCell], data_dir: str | None
 ) -> tuple[Sequence[GridCell], list[str]]:
     """The cells that will run, or on average would, and what is said of their number."""
-    from recondite.notions import format_bound
+    from recondite.notions import format_bound, round_bound
     from recondite.studies.checks import facts_of
     from recondite.studies.trials import price_of
 
@@ -135,7 +135,8 @@ def likely(
     price = "its price is known when strengths are found"
     if all(cell.failure is None for cell in grid):
         found = price_of(study, grid, facts_of(study, data_dir), data_dir)
-        price = f"telling the best costs ε ≤ {format_bound(found.epsilon)} at δ = {found.delta:.3g}"
+        delta = round_bound(found.delta, 3)
+        price = f"telling the best costs ε ≤ {format_bound(found.epsilon)} at δ = {delta:.3g}"
     said = f"{mean:g} runs of settings drawn from these on average, and perhaps many more: {price}"
     return [*runs, grid[0]], [said]
 

@@ -33,8 +33,8 @@ from recondite.training.step_parameters import check
 __all__ = ["BudgetSpentError", "OtherProcessError", "PrivacyEngine"]
 
 PER_RECORD = (
-    "the loss is the {} over records of each record's own loss, and no layer or hook mixes the "
-    "records of a batch"
+    "the loss is the {} over records of each record's own loss, and nothing mixes the records of a "
+    "batch: no layer, hook or collate_fn"
 )
 _PUBLIC = {
     "poisson": ("the number of records is public: the sampling rate is the batch size over it",),

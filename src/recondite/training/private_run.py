@@ -19,6 +19,7 @@ from recondite.mechanisms import Mechanism
 from recondite.mechanisms.none import hands_over
 from recondite.numerics.fork_safe import Renewed
 from recondite.numerics.random import new_generator
+from recondite.training.collating import refuse_mixing
 from recondite.training.compiled import CompiledPass, Criterion
 from recondite.training.distributed import (
     OtherProcessError,
@@ -91,6 +92,8 @@ class PrivateRun(LoaderEvents):
         self.mean, self.vouched = loss_reduction != "sum", loss_reduction == "per-record"
         with ExitStack() as undo:
             promised = not _undefended(mechanism, bound)
+            if promised:
+                refuse_mixing(loader.dataset, loader.collate)
             collector = self._collector = Collector(module, recorded=promised)
             undo.callback(collector.remove)
             check_optimizer(optimizer, collector.parameters)

@@ -246,8 +246,9 @@ class Identify(Attack):
                     continue
                 scores, ceiling = played[side]
                 each = chances_one_a_label(scores, *labels)
-                rate = summarised([each], count, weights=[label_weights(labels[0])])
-                bound = ceiling.at(count)
+                weights = label_weights(labels[0])
+                rate = summarised([each], count, weights=[weights])
+                bound = ceiling.at(count, weights)
                 found.append(
                     Identification(rate, side, bound, ceiling.relation, among="one of each label")
                 )

@@ -19,6 +19,8 @@ from recondite.notions.pairs import ComposedPair, GaussianPair, Pair, shift
 
 __all__ = ["Ceiling", "of_copies", "of_run", "told_of_run", "told_when"]
 
+Array = npt.NDArray[np.float64]
+
 _GROUPS = 6  # numbers of participations that are told apart; others count as the next larger
 
 
@@ -31,18 +33,18 @@ class Ceiling:
     the reference is the run without the record, with replace-one the run with any fixed one.
 
     Attributes:
-      at: From n to the bound.
+      at: From n to the bound; with ``weights`` of the games, of their weighted average.
       relation: Which data sets it compares.
     """
 
-    at: Callable[[int], float]
+    at: Callable[..., float]
     relation: str
 
 
 def of_run(mechanism: Mechanism, schedule: Schedule) -> Ceiling:
     """Of a run whose batches are secret as its account takes them to be."""
     pair = _pair(schedule.composition(mechanism))
-    return Ceiling(lambda n: pair.success(1.0 / n), schedule.neighbouring(mechanism).value)
+    return _alike(pair, schedule.neighbouring(mechanism))
 
 
 def told_when(
@@ -62,9 +64,9 @@ def told_when(
     counts = steps[np.searchsorted(steps, taken_part)]
     pairs = {int(k): _pair(Composition.of([(law, int(k))])) for k in steps if k > 0}
 
-    def at(n: int) -> float:
+    def at(n: int, weights: Array | None = None) -> float:
         each = {k: pair.success(1.0 / n) for k, pair in pairs.items()}
-        return float(np.mean([each.get(int(k), 1.0 / n) for k in counts]))
+        return float(np.average([each.get(int(k), 1.0 / n) for k in counts], weights=weights))
 
     return Ceiling(at, relation.value)
 
@@ -79,15 +81,26 @@ def told_of_run(
     two is given.
     """
     played = told_when(mechanism, schedule, taken_part)
-    return Ceiling(
-        lambda n: max(played.at(n), known_success(mechanism, schedule, 1.0 / n)), played.relation
-    )
+
+    def at(n: int, weights: Array | None = None) -> float:
+        return max(played.at(n, weights), known_success(mechanism, schedule, 1.0 / n))
+
+    return Ceiling(at, played.relation)
 
 
 def of_copies(channel: Channel, sides: npt.ArrayLike, copies: int) -> Ceiling:
     """Of noisy copies of a record, its features in a box of these sides, labels aside."""
-    pair = GaussianPair(shift(channel, sides, copies))
-    return Ceiling(lambda n: pair.success(1.0 / n), Neighbouring.REPLACE.value)
+    return _alike(GaussianPair(shift(channel, sides, copies)), Neighbouring.REPLACE)
+
+
+def _alike(pair: Pair, relation: Neighbouring) -> Ceiling:
+    """The same for every game."""
+
+    def at(n: int, weights: Array | None = None) -> float:
+        del weights
+        return pair.success(1.0 / n)
+
+    return Ceiling(at, relation.value)
 
 
 @lru_cache(maxsize=16)

@@ -16,6 +16,7 @@ from recondite.laws import LossLaw
 from recondite.leakage.floors import Packing, packing_floor, packings, van_trees
 from recondite.leakage.rero import rero
 from recondite.mechanisms import Mechanism, Neighbouring
+from recondite.notions import format_bound
 
 if TYPE_CHECKING:
     from recondite.attacks.identification.replay import Played
@@ -110,7 +111,7 @@ def _packing(mse: float, count: int, seen: str) -> Floor:
         prior=f"uniform on {count} public records that lie apart",
         sentence=(
             f"If the record is one of {count} public ones that lie apart, no attacker who sees "
-            f"{seen} has a mean squared error below {mse:.3g}."
+            f"{seen} has a mean squared error below {format_bound(mse, 3, 'lower')}."
         ),
     )
 

@@ -5,10 +5,11 @@ const withEnds = (point, key) => {
   const axis = DATA.axes[key];
   const found = point.v[key];
   if (!found) return '–';
-  const say = (value) => (axis.share ? `${(100 * value).toFixed(1)}%` : figure(value));
+  const side = axis.kind === 'notion' ? axis.success : 0; // a bound is never rounded in its own favour
+  const say = (value) => (axis.share ? `${fixed(100 * value, 1, side)}%` : figure(value, 3, side));
   if (found[0] === 'inf') return 'no limit';
   const ends = found.length === 3 ? ` (${say(found[1])} to ${say(found[2])})` : '';
-  return `${axis.kind === 'notion' ? '≤ ' : ''}${say(found[0])}${ends}`;
+  return `${['≥ ', '', '≤ '][side + 1]}${say(found[0])}${ends}`;
 };
 
 /** A point's name and its numbers, each in words. */

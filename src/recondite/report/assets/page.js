@@ -14,14 +14,24 @@ const valueOf = (point, key) => {
 
 const percent = (value) => `${(100 * value).toFixed(1)}%`;
 
-const figure = (value, digits = 3) => {
+/** So many decimals: of an upper bound (1) rounded up, of a lower one (-1) down, else (0) to the nearest. */
+const fixed = (value, decimals, side = 0) => {
+  if (!side) return value.toFixed(decimals);
+  const parts = value * 10 ** decimals - side * Math.abs(value) * 10 ** (decimals - 12);
+  return ((side > 0 ? Math.ceil(parts) : Math.floor(parts)) / 10 ** decimals).toFixed(decimals);
+};
+
+const figure = (value, digits = 3, side = 0) => {
   if (value === null || value === undefined) return '–';
   if (!Number.isFinite(value)) return '∞';
   if (value === 0) return '0';
   const size = Math.abs(value);
-  if (size >= 1e7 || size < 1e-3) return value.toExponential(digits - 1).replace('-', '−');
-  const decimals = Math.max(0, digits - 1 - Math.floor(Math.log10(size)));
-  return value.toFixed(decimals).replace('-', '−').replace(/\B(?=(\d{3})+(?!\d))(?<!\.\d*)/g, ',');
+  const power = Math.floor(Math.log10(size));
+  if (size >= 1e7 || size < 1e-3) {
+    return Number(`${fixed(value / 10 ** power, digits - 1, side)}e${power}`).toExponential(digits - 1).replace('-', '−');
+  }
+  const decimals = Math.max(0, digits - 1 - power);
+  return fixed(value, decimals, side).replace('-', '−').replace(/\B(?=(\d{3})+(?!\d))(?<!\.\d*)/g, ',');
 };
 
 /** An element with text; text is never read as HTML. */
