@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -104,7 +105,9 @@ def test_a_resumed_server_is_given_no_round_before_it_forgot_the_earlier_nodes(
     import recondite.federated.flower.deployment as module
 
     states, told = ["online", "online", "offline"], []
-    monkeypatch.setattr(module.time, "sleep", lambda seconds: told.append("slept"))
+    # The module's own clock: threads that other tests left behind sleep by the real one.
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda seconds: told.append("slept"))
+    monkeypatch.setattr(module, "time", clock)
     machine = Deployment(tmp_path, 1, tell=told.append)
 
     def flwr(*arguments):
