@@ -105,7 +105,7 @@ def test_a_resumed_server_is_given_no_round_before_it_forgot_the_earlier_nodes(
     import recondite.federated.flower.deployment as module
 
     states, told = ["online", "online", "offline"], []
-    # A clock of its own: threads that earlier tests left behind sleep by the real one.
+    # The module's own clock: threads that other tests left behind sleep by the real one.
     clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda seconds: told.append("slept"))
     monkeypatch.setattr(module, "time", clock)
     machine = Deployment(tmp_path, 1, tell=told.append)

@@ -95,3 +95,20 @@ def test_the_value_as_it_is_printed_meets_the_target(start, epsilon):
     printed = float(f"{found.value:.6g}")
     assert printed == found.value == found.mechanism.strength
     assert rc.epsilon(start.with_strength(printed), run, delta=1e-5) == found.achieved <= epsilon
+
+
+@pytest.mark.parametrize("start", [rc.Gaussian(1.0), rc.VonMisesFisher(1.0, 500)])
+@pytest.mark.parametrize("run", [RUN, rc.RandomAllocation(50, 2)])
+def test_the_value_of_plain_bisection_in_half_as_many_accounts(start, run):
+    accounts = []
+    found = rc.calibrate(
+        start, 3.0, "epsilon", run, delta=1e-5, progress=lambda: accounts.append(1)
+    )
+    assert len(accounts) <= 15  # bisection alone takes more than twenty
+
+    def met(strength):
+        return rc.epsilon(start.with_strength(strength), run, delta=1e-5) <= 3.0
+
+    step = 1e-5 if start.weaker == "larger" else -1e-5
+    assert met(found.value)
+    assert not met(found.value * (1 + 4 * step))

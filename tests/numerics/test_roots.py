@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recondite.numerics.roots import last_true
+from recondite.numerics.roots import Threshold, last_true
 
 
 @given(st.floats(1e-12, 1e12), st.booleans())
@@ -45,3 +45,53 @@ def test_nothing_between():
     assert last_true(lambda x: False, 1.0, 2.0) == 1.0
     assert last_true(lambda x: True, 1.0, math.nextafter(1.0, 2.0)) == 1.0
     assert last_true(lambda x: x < 1.5, 1.0, 2.0, relative=0.0) == math.nextafter(1.5, 0)
+
+
+@given(st.floats(0.02, 50.0), st.floats(0.3, 6.0), st.sampled_from([1, -1]))
+def test_a_narrowed_threshold_gives_what_plain_bisection_gives(root, power, safe):
+    """The same point, from fewer measurements; what it infers is what it would have measured."""
+    calls = []
+
+    def measure(x):
+        calls.append(x)
+        return (x / root) ** power + (x / root) ** 0.5
+
+    def met(value):
+        return value <= 2.0 if safe == 1 else value >= 2.0
+
+    good, bad = (1e-2, 100.0)[::safe]
+    plain = last_true(lambda x: met(measure(x)), good, bad, relative=1e-7)
+    bisected = len(calls)
+    calls.clear()
+    threshold = Threshold(measure, met, 2.0, safe=safe)
+    assert threshold(good)
+    assert not threshold(bad)
+    threshold.narrow(1e-7)
+    assert last_true(threshold, good, bad, relative=1e-7) == plain
+    assert len(calls) <= 17 < bisected
+    assert met(measure(threshold.good))
+
+
+def test_a_threshold_of_what_cannot_be_interpolated_bisects():
+    """Steps, zeros and infinities: no worse than bisection, and never a point that misses."""
+    for measure in (lambda x: 0.0 if x < 1.5 else math.inf, lambda x: 1.0 if x < 1.5 else 3.0):
+        threshold = Threshold(measure, lambda value: value <= 2.0, 2.0)
+        assert threshold(1.0)
+        assert not threshold(4.0)
+        threshold.narrow(1e-9)
+        found = last_true(threshold, 1.0, 4.0, relative=1e-9)
+        assert 1.5 * (1 - 2e-9) < found < 1.5
+
+
+def test_a_rough_measurement_is_met_where_it_was_measured():
+    def rough(x):
+        return x * (1 + 1e-4 * math.sin(1e6 * x))
+
+    threshold = Threshold(rough, lambda value: value <= 2.0, 2.0)
+    assert threshold(1.0)
+    assert not threshold(4.0)
+    threshold.narrow(1e-8)
+    last_true(threshold, 1.0, 4.0, relative=1e-8)
+    assert threshold.good is not None
+    assert rough(threshold.good) <= 2.0
+    assert threshold.good == pytest.approx(2.0, rel=1e-3)

@@ -282,3 +282,44 @@ def test_padding_of_convolutions(monkeypatch, padding):
         ((inputs, labels, _),) = seen
         expected = reference(original, inputs, labels, BOUNDS["flat"]).sum(0) / 12
         assert (update.double() - expected).norm() <= 1e-5 * expected.norm()
+
+
+class Checkpointed(nn.Module):
+    """Its middle runs again during the backward pass, by torch's checkpointing of either kind."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.first, self.middle = nn.Linear(6, 5), nn.Sequential(nn.Linear(5, 5), nn.Tanh())
+        self.last, self.how = nn.Linear(5, 3), how
+
+    def forward(self, x):
+        x = self.first(x)
+        if self.how is None:
+            return self.last(self.middle(x))
+        from torch.utils.checkpoint import checkpoint
+
+        return self.last(checkpoint(self.middle, x, use_reentrant=self.how))
+
+
+@pytest.mark.filterwarnings("ignore:the first step's gradients were not checked")
+@pytest.mark.parametrize("how", [False, True], ids=["non-reentrant", "reentrant"])
+@pytest.mark.parametrize("pieces", [None, 3])
+def test_checkpointing_of_activations_changes_no_update(how, pieces):
+    def trained(how):
+        torch.manual_seed(4)
+        model = Checkpointed(how)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.5)
+        data = TensorDataset(torch.randn(24, 6), torch.arange(24) % 3)
+        engine = rc.PrivacyEngine(seed=5)
+        _, _, loader = engine.make_private(
+            module=model, optimizer=optimizer, data_loader=DataLoader(data, batch_size=8),
+            mechanism=rc.Gaussian(0.5), max_grad_norm=0.1, physical_batch_size=pieces,
+        )  # fmt: skip
+        for _ in range(2):
+            for x, y in loader:
+                optimizer.zero_grad()
+                nn.functional.cross_entropy(model(x), y).backward()
+                optimizer.step()
+        return torch.cat([p.detach().reshape(-1) for p in model.parameters()])
+
+    assert torch.allclose(trained(how), trained(None), atol=1e-6)

@@ -22,6 +22,7 @@ from recondite.notions import json_ready
 from recondite.notions.bounds import round_bound
 from recondite.notions.calibration import calibrate, weakest
 from recondite.notions.pairs import ComposedPair
+from recondite.numerics.roots import Threshold
 from recondite.report.words import at_most, chance_at_most, figure
 
 __all__ = ["Answer", "coarse", "tight"]
@@ -241,13 +242,16 @@ def _met(
 def _roughly(asked: Query, measure: Callable[[Query], float]) -> float:
     """A strength that meets the target, in few digits and rounded to where there is more noise."""
 
-    def meets(strength: float) -> bool:
-        return measure(asked.at(strength=strength)) <= asked.target
+    def measured(strength: float) -> float:
+        return measure(asked.at(strength=strength))
 
-    found = weakest(asked.mechanism, meets, _ROUGH, asked.target)
-    side = "lower" if asked.mechanism.weaker == "larger" else "upper"
-    rounded = round_bound(found, _DIGITS, side)  # type: ignore[arg-type]
-    return rounded if meets(rounded) else found
+    less = asked.mechanism.weaker == "larger"
+    threshold = Threshold(
+        measured, lambda value: value <= asked.target, asked.target, safe=1 if less else -1
+    )
+    found = weakest(asked.mechanism, threshold, _ROUGH)
+    rounded = round_bound(found, _DIGITS, "lower" if less else "upper")
+    return rounded if measured(rounded) <= asked.target else threshold.good or found
 
 
 def _most_epochs(asked: Query, measure: Callable[[Query], float]) -> int:

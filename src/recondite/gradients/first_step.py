@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,10 +25,24 @@ from recondite.gradients.layers import Grads, LayerRule
 from recondite.gradients.layers.slow import swapped
 from recondite.gradients.tape import Tape, wide
 
-__all__ = ["FirstStep", "cut"]
+__all__ = ["FirstStep", "cut", "unsaved"]
 
 # Differences that rounding explains, relative to a parameter's gradient, and to all of it.
 _EACH, _ALL = (1e-2, 1e-1), (1e-4, 3e-2)
+
+
+def unsaved() -> AbstractContextManager[None]:
+    """Passes within it are nobody's who counts what others save for the backward pass.
+
+    Activation checkpointing counts: it runs parts of the model again during the backward pass,
+    where a part is the outermost call and would be looked at like a whole model.
+    """
+    hooks: AbstractContextManager[None] = torch.autograd.graph.saved_tensors_hooks(_same, _same)
+    return hooks
+
+
+def _same(tensor: torch.Tensor) -> torch.Tensor:
+    return tensor
 
 
 @dataclass(eq=False)
@@ -175,7 +189,7 @@ class FirstStep:
         """Without a trace on the tape or in the generators, from the call's own random state."""
         recording, self._tape.recording = self._tape.recording, False
         try:
-            with torch.random.fork_rng(self._devices):
+            with torch.random.fork_rng(self._devices), unsaved():
                 torch.set_rng_state(call.before[0])
                 for device, state in zip(self._devices, call.before[1:], strict=True):
                     torch.cuda.set_rng_state(state, device)

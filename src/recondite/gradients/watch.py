@@ -24,7 +24,7 @@ import torch
 from torch import nn
 from torch.nn.utils.parametrizations import _SpectralNorm
 
-from recondite.gradients.first_step import FirstStep, cut
+from recondite.gradients.first_step import FirstStep, cut, unsaved
 from recondite.gradients.forwards import RecordedForward, WatchedForward, given_back
 from recondite.gradients.layers.slow import swapped
 from recondite.gradients.stored import data_kept
@@ -233,7 +233,8 @@ class Watch:
         for part, _ in modes:
             part.training = part.training and training
         try:
-            yield
+            with unsaved():
+                yield
         finally:
             for part, mode in modes:
                 part.training = mode

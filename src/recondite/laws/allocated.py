@@ -36,7 +36,7 @@ _GEOMETRIC = 1 / 24  # ratio, as a logarithm, of neighbouring cells far from the
 _MOST_CELLS = 700  # that stand in a constant ratio: strong losses reach over hundreds of nats
 _MOST_ATOMS = 2500
 _HIGHEST = 690.0  # losses whose ratio a float64 sum of them still holds
-_PAIRS = 1 << 21  # sums formed at a time
+_PAIRS = 1 << 16  # sums formed at a time: as many as a core's cache holds
 _MOST_MOMENTS = 256
 
 
@@ -181,30 +181,35 @@ def _one(base: LossLaw, tail: float, pessimistic: bool) -> _Atoms:
 def _plus(a: _Atoms, b: _Atoms, pessimistic: bool) -> _Atoms:
     """The law of the sum of two independent sums, on a grid made for it."""
     points = _grid(a, b)
-    cells = len(points)
-    mass, moment, upward = np.zeros(cells), np.zeros(cells), np.zeros(cells)
-    keep_b = b.q > 0
-    xb, qb = b.x[keep_b], b.q[keep_b]
+    cells, spacing = len(points), np.diff(points)
+    mass, part = np.zeros(cells), np.zeros(cells)
+    keep_a, keep_b = a.q > 0, b.q > 0
+    xa, qa, xb, qb = a.x[keep_a], a.q[keep_a], b.x[keep_b], b.q[keep_b]
     rows = max(1, _PAIRS // len(xb))
-    kept = np.flatnonzero(a.q > 0)
-    for start in range(0, len(kept), rows):
-        some = kept[start : start + rows]
-        sums = (a.x[some, None] + xb).ravel()
-        weights = (a.q[some, None] * qb).ravel()
-        cell = np.clip(np.searchsorted(points, sums, side="right") - 1, 0, cells - 2)
-        if pessimistic:
-            up = (sums - points[cell]) / (points[cell + 1] - points[cell])
-            upward += np.bincount(cell, weights * np.clip(up, 0.0, 1.0), cells)
-        else:
-            moment += np.bincount(cell, weights * sums, cells)
+    for start in range(0, len(xa), rows):
+        some = slice(start, start + rows)
+        # x + y and y + x are one sum: of two equal laws each pair is formed once.
+        others = slice(start if a is b else 0, None)
+        masses = qb[others].copy()
+        if a is b:
+            masses[rows:] *= 2.0
+        sums = (xa[some, None] + xb[others]).ravel()
+        weights = (qa[some, None] * masses).ravel()
+        cell = np.minimum(points.searchsorted(sums, side="right") - 1, cells - 2)
+        if pessimistic:  # the part of each mass that goes to the upper neighbour
+            sums -= points[cell]
+            sums /= spacing[cell]
+            np.minimum(sums, 1.0, out=sums)
+        sums *= weights
+        part += np.bincount(cell, sums, cells)
         mass += np.bincount(cell, weights, cells)
     infinite = a.infinite + b.infinite
     if pessimistic:
-        q = mass - upward
-        q[1:] += upward[:-1]
+        q = mass - part
+        q[1:] += part[:-1]
         return _Atoms(points, np.maximum(q, 0.0), infinite)
     full = mass > 0
-    return _Atoms(moment[full] / mass[full], mass[full], infinite)
+    return _Atoms(part[full] / mass[full], mass[full], infinite)
 
 
 def _grid(a: _Atoms, b: _Atoms) -> Array:

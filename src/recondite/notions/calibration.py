@@ -16,7 +16,7 @@ from recondite.notions.base import Notion, Scope
 from recondite.notions.bounds import round_bound
 from recondite.notions.registry import target as notion_of
 from recondite.notions.releases import MechanismRun
-from recondite.numerics.roots import last_true
+from recondite.numerics.roots import Threshold, last_true
 
 __all__ = ["Calibration", "Criterion", "calibrate", "match", "measure", "weakest"]
 
@@ -205,11 +205,10 @@ def _calibrate(
         return result
 
     notion = criterion.measured
-    strength = weakest(mechanism, lambda x: notion.met(value(x), goal), relative, goal)
+    meets = Threshold(value, lambda found: notion.met(found, goal), goal, safe=_safe(mechanism))
+    strength = weakest(mechanism, meets, relative)
     digits = max(_DIGITS, 1 + math.ceil(-math.log10(relative)))
-    strength, achieved = _few_digits(
-        mechanism, strength, digits, value, lambda found: notion.met(found, goal)
-    )
+    strength, achieved = _few_digits(mechanism, strength, digits, meets)
     return Calibration(
         mechanism=mechanism.with_strength(strength),
         parameter=mechanism.parameter,
@@ -221,39 +220,40 @@ def _calibrate(
     )
 
 
+def _safe(mechanism: Mechanism) -> int:
+    """Which way there is more noise, for :class:`Threshold`."""
+    return 1 if mechanism.weaker == "larger" else -1
+
+
 def _few_digits(
-    mechanism: Mechanism,
-    strength: float,
-    digits: int,
-    value: Callable[[float], float],
-    met: Callable[[float], bool],
+    mechanism: Mechanism, strength: float, digits: int, meets: Threshold
 ) -> tuple[float, float]:
     """The strength rounded to where there is more noise, and its notion, still within the goal."""
     less = mechanism.weaker == "larger"
     for units in range(10):  # the first one, unless the notion itself is rough at this scale
         moved = strength * (1.0 + (-units if less else units) * 10.0 ** (1 - digits))
         rounded = round_bound(moved, digits, "lower" if less else "upper")
-        achieved = value(rounded)
-        if met(achieved):
+        achieved = meets.measure(rounded)
+        if meets.met(achieved):
             return rounded, achieved
-    return strength, value(strength)
+    if meets.good is None:
+        raise RuntimeError("nothing that was measured meets the target")
+    return meets.good, meets.measure(meets.good)
 
 
-def weakest(
-    mechanism: Mechanism, meets: Callable[[float], bool], relative: float, goal: float
-) -> float:
-    """The weakest strength found to meet a target: one at which ``meets`` was seen to be true.
+def weakest(mechanism: Mechanism, meets: Threshold, relative: float) -> float:
+    """The weakest strength found to meet a target, measured or on the safe side of one that was.
 
-    Brackets the target by factors of four from where the mechanism is, then bisects.
+    Brackets the target by factors of four from where the mechanism is, narrows by interpolation,
+    then bisects.
 
     Args:
       mechanism: Where the search starts, and which way is weaker.
-      meets: Whether a strength meets the target; monotone.
+      meets: Whether a strength meets the target.
       relative: How precisely the strength is found.
-      goal: The target, for messages.
     """
     towards_weaker = 4.0 if mechanism.weaker == "larger" else 0.25
-    at = mechanism.strength
+    at, goal = mechanism.strength, meets.goal
     if meets(at):
         good, bad, tried = at, at * towards_weaker, 0
         while meets(bad):
@@ -268,4 +268,5 @@ def weakest(
             bad, good = good, good / towards_weaker
             if not _SMALLEST < good < _LARGEST:
                 raise ValueError(f"target {goal:g} is not met by any amount of noise: ask for more")
+    meets.narrow(relative)
     return last_true(meets, good, bad, relative=relative)
