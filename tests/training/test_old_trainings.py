@@ -36,7 +36,12 @@ def test_a_training_goes_on_and_counts_what_the_old_one_reserved(name, plan, lef
     folder = left(name)
     reserved = json.loads((folder / "ledger.json").read_text())["reserved"]
     seen = []
-    record, _ = train(plan(name), out=folder, progress=lambda at: seen.append(at.epoch))
+    record, _ = train(
+        plan(name),
+        out=folder,
+        progress=lambda at: seen.append(at.epoch),
+        running_epsilon=False,
+    )
     alone, _ = train(plan(name))
     assert set(seen) == {1}, "the first epoch is in the checkpoint"
     # What the second epoch released before it was interrupted is within the block of the ledger.
