@@ -77,8 +77,10 @@ def test_the_part_of_0_1_0_that_is_called_studies_now():
         assert recondite.experiments is recondite.studies
 
 
-def test_the_table_of_the_changelog_is_that_of_the_data():
+def test_the_tables_of_the_changelog_are_those_of_the_data():
     made = runpy.run_path(str(TESTS.parent / "docs" / "make_removed.py"))
     page = (TESTS.parent / "CHANGELOG.md").read_text(encoding="utf-8")
     assert made["with_table"](page, REMOVED) == page
-    assert page.count(made["START"]) == page.count(made["END"]) == 1
+    for mark in ("START", "END", "MOVED_START", "MOVED_END"):
+        assert page.count(made[mark]) == 1
+    assert set(made["moved"]()) > {*_deprecated.MOVED, *_deprecated.RENAMED}

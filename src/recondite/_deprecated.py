@@ -104,7 +104,9 @@ RENAMED = {
     "recondite.attacks.released_record.Looking": (
         "recondite.attacks.released_record.ReleasedRecord"
     ),
+    "recondite.channels.BudgetSpent": "recondite.channels.ledger.BudgetSpentError",
     "recondite.channels.Ledger": "recondite.channels.ledger.RecordLedger",
+    "recondite.channels.ledger.BudgetSpent": "recondite.channels.ledger.BudgetSpentError",
     "recondite.channels.ledger.Ledger": "recondite.channels.ledger.RecordLedger",
     "recondite.channels.secret.Draw": "recondite.channels.secret.NoiseDraw",
     "recondite.federated.flower.deployment.write_app": (

@@ -15,7 +15,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recondite.channels import BudgetSpent, NaturalChannel, RecordLedger, Spectrum
+from recondite.channels import BudgetSpentError, NaturalChannel, RecordLedger, Spectrum
 from recondite.channels.ledger import Counted, law_of
 from recondite.channels.secret import NoiseDraw
 
@@ -158,7 +158,7 @@ def test_draws_beyond_the_budget():
     ledger = RecordLedger(CHANNEL, 3, total=2.0)
     ledger.draw(draw("a"))
     assert ledger.within_budget()
-    with pytest.raises(BudgetSpent, match="2 use"):
+    with pytest.raises(BudgetSpentError, match="2 use"):
         ledger.draw(draw("b"))
 
 
@@ -296,3 +296,12 @@ def test_a_seed_is_never_forgotten(tmp_path):
     other.load_state_dict(first.state_dict())
     assert other.simulation
     assert RecordLedger(CHANNEL, 3, path=tmp_path / "other").simulation
+
+
+def test_a_spent_budget_is_one_exception_whatever_was_spent():
+    pytest.importorskip("torch")
+    from recondite import training
+
+    assert training.BudgetSpentError is BudgetSpentError
+    assert issubclass(BudgetSpentError, ValueError)  # of records, in 0.1.0
+    assert issubclass(BudgetSpentError, RuntimeError)  # of training, in 0.1.0

@@ -14,7 +14,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset, Subset, TensorDataset
 
-from recondite.channels import BudgetSpent, NaturalChannel, Spectrum, WhiteChannel
+from recondite.channels import BudgetSpentError, NaturalChannel, Spectrum, WhiteChannel
 from recondite.channels.noise import Noise
 from recondite.channels.once import OnceNoise
 from recondite.channels.secret import Secret
@@ -261,7 +261,7 @@ def test_a_second_draw_counts(natural, tmp_path):
     first = natural.protect(X, secret=KEY)
     limited = natural.protect(X, secret=OTHER_KEY, total_information=3.5)
     limited.load_state_dict(first.state_dict())
-    with pytest.warns(UserWarning, match="spent"), pytest.raises(BudgetSpent, match="spent"):
+    with pytest.warns(UserWarning, match="spent"), pytest.raises(BudgetSpentError, match="spent"):
         _ = limited[0]
     second = natural.protect(X, secret=OTHER_KEY)
     second.load_state_dict(first.state_dict())
@@ -275,7 +275,7 @@ def test_a_second_draw_counts(natural, tmp_path):
     assert natural.protect(X, secret=KEY, ledger=path).uses == 1
     with pytest.warns(UserWarning, match="not the first draw"):
         assert natural.protect(X, secret=OTHER_KEY, ledger=path).uses == 2
-    with pytest.raises(BudgetSpent, match="does not allow this draw"):
+    with pytest.raises(BudgetSpentError, match="does not allow this draw"):
         natural.protect(X, ledger=path, total_information=4.0)
     # A draw that was refused was not made.
     with pytest.warns(UserWarning, match="2 uses"):

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch.utils.data import BatchSampler, DataLoader, RandomSampler, Subset, TensorDataset
 
-from recondite.channels import BudgetSpent, NaturalChannel, Spectrum
+from recondite.channels import BudgetSpentError, NaturalChannel, Spectrum
 from recondite.channels.protected import in_worker
 
 COUNT = 20
@@ -137,7 +137,7 @@ def test_the_budget_can_end_in_the_middle_of_an_epoch(natural):
 def test_a_data_set_raises_where_the_budget_is_spent(natural):
     protected = natural.protect(SET, "per_step", total_information=3.0)
     _ = protected[0]
-    with pytest.warns(UserWarning, match="spent"), pytest.raises(BudgetSpent, match="spent"):
+    with pytest.warns(UserWarning, match="spent"), pytest.raises(BudgetSpentError, match="spent"):
         _ = protected[0]
     assert protected.uses == 1
 

@@ -14,6 +14,7 @@ from recondite import _validate
 from recondite._files import write_atomically
 from recondite.cli.output import print_json, print_table, progress
 from recondite_papers.command_studies import STOPPED, compared, marked, show_studies
+from recondite_papers.tables.cells import Row
 
 __all__ = ["reproduce"]
 
@@ -86,7 +87,7 @@ def reproduce(
         raise ValueError(
             f"{item} needs {', '.join(missing)}, which is not here: see recondite data list"
         )
-    rows: dict[str, list[dict[str, Any]]] = {}
+    rows: dict[str, list[Row]] = {}
     more: dict[str, Any] = {"engine": engine}
     if engine != "stacked":
         rows, found = compared(chosen, out, quick, engine, workers, device, data_dir)
@@ -134,7 +135,7 @@ def _stem(result: dict[str, Any]) -> str:
 def _draw(
     out: Path,
     item: Any,
-    rows: dict[str, list[dict[str, Any]]],
+    rows: dict[str, list[Row]],
     cells: list[Any],
     result: dict[str, Any],
 ) -> tuple[str | None, str | None]:

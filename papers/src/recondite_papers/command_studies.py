@@ -8,6 +8,8 @@ from typing import Any
 
 import typer
 
+from recondite_papers.tables.cells import Row
+
 __all__ = ["STOPPED", "compared", "marked", "show_studies"]
 
 _RUNS = "comparisons"
@@ -47,7 +49,7 @@ def compared(
     workers: int | None,
     device: str,
     data_dir: Path | None,
-) -> tuple[dict[str, list[dict[str, Any]]], dict[str, Any]]:
+) -> tuple[dict[str, list[Row]], dict[str, Any]]:
     """Runs the item's study files; rows as its tables want them, and what was run."""
     try:
         from recondite.cli.monitor import make_monitor

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from recondite_papers.kept_lengths import KeptLengths
-from recondite_papers.tables.cells import mean, spread
+from recondite_papers.tables.cells import Row, mean, spread
 
 __all__ = ["Group", "Row", "Rows"]
 
-Row = dict[str, Any]
 Rows = list[Row]
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-from recondite_papers.tables.cells import Cell
+from recondite_papers.tables.cells import Cell, Row
 
 __all__ = ["ALIASES", "ITEMS", "Item", "find", "quick_minutes"]
 
@@ -72,7 +72,7 @@ class Item:
         """compare, channel, dirdp or dirdp-v1."""
         return self.name.partition("/")[0]
 
-    def run_jobs(self, context: Any) -> dict[str, list[dict[str, Any]]]:
+    def run_jobs(self, context: Any) -> dict[str, list[Row]]:
         """Computes what is missing; rows of each job."""
         out = {}
         for place, result, only in self.jobs:
@@ -83,7 +83,7 @@ class Item:
             out[result] = context.sink(result).rows
         return out
 
-    def cells(self, rows: dict[str, list[dict[str, Any]]]) -> list[Cell]:
+    def cells(self, rows: dict[str, list[Row]]) -> list[Cell]:
         """The comparison."""
         module, function = self.table.split(":")
         make: Callable[..., list[Cell]] = getattr(import_module(f"{_TABLES}.{module}"), function)

@@ -1,7 +1,7 @@
 """Channels: noise on records, before training, sized by the information that may pass."""
 
 from recondite.channels.base import Channel
-from recondite.channels.ledger import BudgetSpent, RecordLedger
+from recondite.channels.ledger import BudgetSpentError, RecordLedger
 from recondite.channels.parameter import ControlledParameterChannel, ParameterStep
 from recondite.channels.personalized import PersonalizedChannel
 from recondite.channels.protected import Protected, ProtectedDataset
@@ -9,7 +9,7 @@ from recondite.channels.spectral import MinimumPowerChannel, NaturalChannel, Whi
 from recondite.channels.spectrum import Spectrum
 
 __all__ = [
-    "BudgetSpent",
+    "BudgetSpentError",
     "Channel",
     "ControlledParameterChannel",
     "MinimumPowerChannel",

@@ -177,7 +177,7 @@ class Channel:
             first asked for, after which ``data`` is not touched again. None does so up to 1 GiB.
           total_information: The most nats that may be told of a record. A loader ends before a
             batch that would exceed it, with a one-line warning, and ``budget_spent`` is set; a
-            data set raises :class:`BudgetSpent`.
+            data set raises :class:`BudgetSpentError`.
           ledger: A file to which uses are written before they happen, so that a run that is
             killed and started again with the same file misses none; otherwise
             ``state_dict()`` knows those before it was called.

@@ -27,7 +27,7 @@ from recondite.channels.secret import NoiseDraw
 if TYPE_CHECKING:
     from recondite.channels.base import Channel
 
-__all__ = ["BudgetSpent", "Counted", "Journal", "RecordLedger", "law_of"]
+__all__ = ["BudgetSpentError", "Counted", "Journal", "RecordLedger", "law_of"]
 
 _FORMAT = "recondite-ledger 1"
 
@@ -100,8 +100,8 @@ Counts = NDArray[np.int64]
 _MANY = 1 << 40  # uses that nobody reaches
 
 
-class BudgetSpent(ValueError):  # noqa: N818  (it is a state, and no mistake)
-    """A record would be told more of than ``total_information`` allows."""
+class BudgetSpentError(ValueError, RuntimeError):  # 0.1.0 had one of each
+    """One release more would spend more than a budget: ``total_information``, ``max_epsilon``."""
 
 
 class Counted(int):
@@ -217,13 +217,13 @@ class RecordLedger:
         """Counts draws of `once` noise for all records; those it knows already are free.
 
         Raises:
-          BudgetSpent: Where they would exceed the budget.
+          BudgetSpentError: Where they would exceed the budget.
         """
         for draw in draws:
             self._of(draw.law, draw.capacity_nats).draws.add(draw.name)
         self._changed()
         if self.total is not None and self.nats > self.total:
-            raise BudgetSpent(
+            raise BudgetSpentError(
                 f"total_information={self.total:g} does not allow this draw: with it {self.uses} "
                 f"use(s) of a record tell up to {self.nats:.6g} nats"
             )

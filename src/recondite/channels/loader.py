@@ -15,7 +15,7 @@ import numpy as np
 from recondite import _validate as check
 from recondite.channels._items import FeaturesPlace, as_numbers, stacked
 from recondite.channels._records import Transform
-from recondite.channels.ledger import BudgetSpent, RecordLedger
+from recondite.channels.ledger import BudgetSpentError, RecordLedger
 from recondite.channels.once import Identity, OnceDataset, OnceNoise
 from recondite.channels.per_step import FreshNoise, PerStepDataset
 from recondite.channels.protected import Protected, ProtectedDataset
@@ -112,7 +112,7 @@ def protect(
     if size != channel.dim:
         raise ValueError(f"records must have {channel.dim} features each, got {size}")
     if total_information is not None and channel.capacity_nats > total_information:
-        raise BudgetSpent(
+        raise BudgetSpentError(
             f"total_information={total_information:g} is less than the capacity of a single use, "
             f"{channel.capacity_nats:.6g} nats: fit the channel with a smaller capacity"
         )

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recondite.channels._items import add_noise, as_numbers, place_of, stacked
-from recondite.channels.ledger import BudgetSpent, Counted
+from recondite.channels.ledger import BudgetSpentError, Counted
 from recondite.channels.noise import Noise
 from recondite.channels.protected import ProtectedDataset, in_worker
 from recondite.channels.secret import Secret
@@ -94,7 +94,7 @@ class OnceDataset(ProtectedDataset):
     def _admitted(self, indices: list[Any]) -> list[Any]:
         # What an earlier checkpoint or a journal brought in may have spent the budget.
         if self._ledger is not None and not in_worker() and not self._ledger.within_budget():
-            raise BudgetSpent(self._ledger.message)
+            raise BudgetSpentError(self._ledger.message)
         return [place_of(index, self._length) for index in indices]
 
     def _features_of(self, places: list[int], items: list[Any], *, together: bool) -> Any:

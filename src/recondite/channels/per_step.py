@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from recondite._forks import generation
 from recondite.channels._items import add_noise, is_tensor, stacked
-from recondite.channels.ledger import BudgetSpent, Counted
+from recondite.channels.ledger import BudgetSpentError, Counted
 from recondite.channels.noise import Factored, Noise
 from recondite.channels.protected import ProtectedDataset, in_worker
 from recondite.numerics.normals import Words, fill_normal, fresh_words, keyed_words, scratch
@@ -214,7 +214,7 @@ class PerStepDataset(ProtectedDataset):
             )
         counted = self._ledger.serve(indices)
         if counted is None:
-            raise BudgetSpent(self._ledger.message)
+            raise BudgetSpentError(self._ledger.message)
         return [*counted]
 
     def _features_of(self, places: list[int], items: list[Any], *, together: bool) -> Any:

@@ -28,6 +28,7 @@ from recondite.attacks.victim import Defended, RecordSets, Victim
 from recondite.mechanisms import Gaussian
 from recondite.models import resolve
 from recondite.records import Column, ImageSet, TableSet
+from recondite.training.trainer import descend
 
 __all__ = ["check_attack", "small_table_victim", "small_victim"]
 
@@ -97,13 +98,9 @@ def small_victim(asked: AttackRequest | None = None, *, seed: int = 0) -> Victim
     )
     model = _network(seed)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
-    for _ in range(20):
-        optimizer.zero_grad()
-        loss = nn.functional.cross_entropy(
-            model(records.training.features), records.training.labels
-        )
-        torch.autograd.backward(loss)
-        optimizer.step()
+    batch = (records.training.features, records.training.labels)
+    for _ in descend(model, optimizer, [batch] * 20):
+        pass
     return Victim(
         model=model.eval().requires_grad_(True),
         initial=lambda: _network(seed).eval(),

@@ -6,15 +6,12 @@ import math
 from dataclasses import dataclass
 
 from recondite.accounting import epsilon
+from recondite.channels.ledger import BudgetSpentError
 from recondite.mechanisms import Mechanism
 from recondite.training.ledger import Ledger
 from recondite.training.sampling import PrivateLoader
 
 __all__ = ["BudgetSpentError", "Limit", "most_steps"]
-
-
-class BudgetSpentError(RuntimeError):
-    """One step more would spend more than ``max_epsilon``."""
 
 
 @dataclass

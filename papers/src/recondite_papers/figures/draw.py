@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from recondite_papers.tables.cells import Cell
+from recondite_papers.tables.cells import Cell, Row
 
 __all__ = ["compared", "draw", "lines", "pictures", "pyplot", "scatter"]
 
@@ -34,7 +34,7 @@ def pyplot() -> Any:
 
 def draw(
     place: str,
-    rows: Mapping[str, list[dict[str, Any]]],
+    rows: Mapping[str, list[Row]],
     cells: Sequence[Cell],
     folder: Path | None,
     target: Path,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +13,7 @@ from recondite_papers.jobs.data import Split
 from recondite_papers.stacked import Stack, StackRelease
 from recondite_papers.stacked.blocks import Partition
 from recondite_papers.stacked.release import Releaser
+from recondite_papers.tables.cells import Row
 
 __all__ = ["VictimGradients", "attacked", "finished", "joined", "leak", "measured"]
 
@@ -141,7 +141,7 @@ def finished(found: Reconstruction) -> Reconstruction:
     return found
 
 
-def measured(found: Tensor, originals: Tensor, data: Split) -> dict[str, Any]:
+def measured(found: Tensor, originals: Tensor, data: Split) -> Row:
     """Errors of some victims' images: matched in order and by position, in [0, 1] and as scaled.
 
     Args:

@@ -73,7 +73,7 @@ def _times(context: Context, name: str) -> list[Row]:
     for _ in range(repeats):
         for kind, run in runs.items():
             found[kind].append(run())
-    row: dict[str, Any] = {"model": name, "batch": batch, "steps": steps, "repeats": repeats}
+    row: Row = {"model": name, "batch": batch, "steps": steps, "repeats": repeats}
     row["precision"] = "float32" if on_cpu else "TF32 in convolutions, float32 elsewhere"
     seconds = {f"seconds_{kind}": min(values) for kind, values in found.items()}
     parameters = count_parameters(build(name, data.shape, 10, seed=0))

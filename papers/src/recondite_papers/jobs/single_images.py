@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +11,7 @@ from recondite.attacks.gradient.base import GradientAttack
 from recondite_papers.jobs.data import Split
 from recondite_papers.jobs.leaks import VictimGradients, attacked, joined, leak, measured
 from recondite_papers.stacked import StackRelease
+from recondite_papers.tables.cells import Row
 
 __all__ = ["ImageCase", "attack_cases"]
 
@@ -26,7 +26,7 @@ class ImageCase:
       keep_norm: As in :func:`leak`.
     """
 
-    label: dict[str, Any]
+    label: Row
     release: StackRelease
     keep_norm: bool = False
 
@@ -41,7 +41,7 @@ def attack_cases(
     seconds: float,
     most: int = 100_000,
     noisy: list[Tensor] | None = None,
-) -> list[dict[str, Any]]:
+) -> list[Row]:
     """Attacks the first images of the training set under every case, in few computations.
 
     Args:
@@ -55,7 +55,7 @@ def attack_cases(
       noisy: Where the data are noised and not the gradient: the images of each case.
     """
     per = max(1, most // images)
-    rows: list[dict[str, Any]] = []
+    rows: list[Row] = []
     groups = [cases[start : start + per] for start in range(0, len(cases), per)]
     for number, group in enumerate(groups):
         whole = joined(

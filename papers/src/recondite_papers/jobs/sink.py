@@ -57,7 +57,7 @@ class Sink:
     quick: bool = False
     rows: list[Row] = field(default_factory=list)
     done: set[str] = field(default_factory=set)
-    head: dict[str, Any] = field(default_factory=dict)
+    head: Row = field(default_factory=dict)
     small: bool = False
 
     def __post_init__(self) -> None:

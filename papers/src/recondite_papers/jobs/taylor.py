@@ -12,6 +12,7 @@ from torch.func import functional_call, grad, jvp, vmap
 from recondite.channels import NaturalChannel
 from recondite.models import build
 from recondite.records import ImageSet, load
+from recondite.training.trainer import descend
 from recondite_papers.groups import Rows
 from recondite_papers.jobs.sink import Context
 
@@ -98,8 +99,6 @@ def _train(model: nn.Module, records: ImageSet, steps: int = 300) -> None:
     optimizer = torch.optim.Adam(model.parameters(), lr=3e-3)
     generator = torch.Generator().manual_seed(1)
     images, labels = records.images.double(), records.labels
-    for _ in range(steps):
-        batch = torch.randint(len(labels), (64,), generator=generator)
-        optimizer.zero_grad()
-        torch.autograd.backward(nn.functional.cross_entropy(model(images[batch]), labels[batch]))
-        optimizer.step()
+    drawn = (torch.randint(len(labels), (64,), generator=generator) for _ in range(steps))
+    for _ in descend(model, optimizer, ((images[batch], labels[batch]) for batch in drawn)):
+        pass

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from recondite import _validate
-from recondite.channels.ledger import BudgetSpent
+from recondite.channels.ledger import BudgetSpentError
 from recondite.federated.cost import Budget, overspent
 from recondite.federated.flower import log
 from recondite.federated.flower.replies import (
@@ -215,7 +215,7 @@ class DefenceMod:
             try:
                 with serving(self._serving(book)) as served:
                     after = reply_arrays(call_next(message, context), before)
-            except BudgetSpent as reason:
+            except BudgetSpentError as reason:
                 raise StayOutError(f"budget of information is spent: {reason}") from None
             account = served.account()
             line.update({"channel": account, "schedule": {"steps": account["uses"]}})
