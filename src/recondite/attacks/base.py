@@ -188,6 +188,8 @@ class Attack(ABC):
         if self.takes and there.kind and there.kind not in self.takes:
             return f"takes {' or '.join(self.takes)}: {there.data} holds {there.kind}"
         if not there.classes and not self.amounts:
+            if there.kind == "texts":
+                return f"needs classes: the texts of {there.data} have none"
             return f"needs classes: the target of {there.data} holds amounts"
         try:
             if there.model is not None:

@@ -60,7 +60,8 @@ def show_data(
     if as_json:
         print_json({"schema_version": 1, **records.summary(), "parts": list(records.parts())})
         return
-    what = f"{len(records.classes)} classes" if records.classes else "amounts"
+    none = "amounts" if records.labels.is_floating_point() else "none: texts to be continued"
+    what = f"{len(records.classes)} classes" if records.classes else none
     notes = [f"target: {what}", *records.caveats]
     rows = [[str(place), part] for place, part in enumerate(records.parts(), 1)]
     print_table(f"{records.name}: {len(records):,} {records.kind}", ["", "column"], rows, notes)

@@ -299,8 +299,7 @@ class Collector:
             entries = calls.get(layer, [])
             if mean:
                 for entry in entries:
-                    assert entry.backprop is not None
-                    entry.backprop = wide(entry.backprop) * rows
+                    entry.scale(rows)
             if len(entries) == 1:
                 rule.write_per_sample(entries[0], places)
                 continue
@@ -336,12 +335,7 @@ class Collector:
         """Zeroes the samples whose gradient is not finite: zero times infinity is not zero."""
         for entries in calls.values():
             for entry in entries:
-                assert entry.backprop is not None
-                if entry.gradients is not None:
-                    entry.gradients = {p: _zeroed(g, finite) for p, g in entry.gradients.items()}
-                entry.backprop = _zeroed(entry.backprop, finite)
-                if entry.activation.is_floating_point():
-                    entry.activation = _zeroed(entry.activation, finite)
+                entry.silence(finite)
 
 
 def sizes_of(rules: dict[nn.Module, LayerRule]) -> tuple[int, ...]:
@@ -371,11 +365,6 @@ def _into_ball(parts: list[torch.Tensor], radius: float) -> None:
     factor = (radius / squared.sqrt()).clamp(max=1.0)
     for part in parts:
         part.mul_(factor)
-
-
-def _zeroed(values: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:
-    mask = keep.reshape(-1, *(1,) * (values.dim() - 1))
-    return values.masked_fill(~mask, 0.0)
 
 
 def _no_autocast(parameter: torch.Tensor) -> torch.autocast:

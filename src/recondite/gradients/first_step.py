@@ -19,7 +19,7 @@ from typing import Any
 
 import torch
 from torch import nn
-from torch.utils._pytree import tree_flatten, tree_map
+from torch.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
 from recondite.gradients.layers import Grads, LayerRule
 from recondite.gradients.layers.slow import swapped
@@ -99,16 +99,26 @@ class FirstStep:
         half = torch.get_autocast_dtype(self._kind) if autocast else None
         self._tape.calls.append(_Call(module, args, kwargs, rows, self._state(), half))
 
-    def leave(self, module: nn.Module, out: Any) -> None:
-        """It ended: what it returned will have gradients."""
+    def leave(self, module: nn.Module, out: Any) -> Any:
+        """It ended: what it returned will have gradients. Returns the same."""
         call = self._tape.calls[-1] if self._tape.calls else None
         if self.done or call is None or call.module is not module:
-            return
+            return out
         after = self._state()
         call.random = any(not torch.equal(a, b) for a, b in zip(call.before, after, strict=True))
-        for place, leaf in enumerate(tree_flatten(out)[0]):
-            if isinstance(leaf, torch.Tensor) and leaf.requires_grad:
-                leaf.register_hook(call.took(place))  # type: ignore[no-untyped-call]
+        leaves, spec = tree_flatten(out)
+        places = [
+            place
+            for place, leaf in enumerate(leaves)
+            if isinstance(leaf, torch.Tensor) and leaf.requires_grad
+        ]
+        for place in places:
+            if len(places) > 1:
+                # One result may be made of another: what reaches that one through it is no
+                # gradient of the loss by that one itself.
+                leaves[place] = leaves[place].view_as(leaves[place])
+            leaves[place].register_hook(call.took(place))
+        return tree_unflatten(leaves, spec) if len(places) > 1 else out
 
     def check(self, rules: dict[nn.Module, LayerRule]) -> None:
         """Compares, at the first step that has something to compare.
@@ -142,7 +152,7 @@ class FirstStep:
         """Why there is nothing to compare with, if so."""
         random = any(call.random for call in calls)
         if random and any(rule.redraws for rule in rules.values()):
-            return "layers with the slow rule draw their own random numbers (dropout)"
+            return "layers with the slow rule, or stacked recurrent ones, draw their own dropout"
         if random and any(call.averaged for call in calls):
             return "the model draws random numbers and returns the loss of the whole batch"
         if any(hasattr(call.module, "_orig_mod") for call in calls):

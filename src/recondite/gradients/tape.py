@@ -17,7 +17,16 @@ from torch import nn
 
 from recondite.gradients.forwards import RecordedForward
 
-__all__ = ["Entry", "Tape", "record", "record_detached", "wide"]
+__all__ = [
+    "Entry",
+    "Tape",
+    "record",
+    "record_detached",
+    "run_linked",
+    "run_recorded",
+    "wide",
+    "zeroed",
+]
 
 
 def wide(values: torch.Tensor) -> torch.Tensor:
@@ -69,6 +78,26 @@ class Entry:
             )
         self.backprop = grad.detach()
 
+    def silence(self, finite: torch.Tensor) -> None:
+        """Zeroes the samples that are not finite: zero times infinity is not zero."""
+        assert self.backprop is not None
+        if self.gradients is not None:
+            self.gradients = {p: zeroed(g, finite) for p, g in self.gradients.items()}
+        self.backprop = zeroed(self.backprop, finite)
+        if self.activation.is_floating_point():
+            self.activation = zeroed(self.activation, finite)
+
+    def scale(self, factor: float) -> None:
+        """Every sample's gradient times a number."""
+        assert self.backprop is not None
+        self.backprop = wide(self.backprop) * factor
+
+
+def zeroed(values: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:
+    """Rows that are not kept are zero, whatever was in them."""
+    mask = keep.reshape(-1, *(1,) * (values.dim() - 1))
+    return values.masked_fill(~mask, 0.0)
+
 
 class Tape:
     """Entries of the passes since the last step.
@@ -78,6 +107,7 @@ class Tape:
       recording: Whether calls are written at all.
       rows: Records in the batch of the outermost call; None where nobody said.
       owners: The layer to which calls of a layer count that shares its weights.
+      kinds: The kind of entry that a layer's calls make, where it is another.
       calls: Of the outermost modules, until the first step was checked.
       probe: Where inputs go while the watch compares them.
     """
@@ -87,6 +117,7 @@ class Tape:
         self.recording = True
         self.rows: int | None = None
         self.owners: dict[nn.Module, nn.Module] = {}
+        self.kinds: dict[nn.Module, type[Entry]] = {}
         self.calls: list[Any] = []
         self.probe: list[tuple[nn.Module, torch.Tensor]] | None = None
 
@@ -107,7 +138,7 @@ class Tape:
             self.probe.append((layer, x.detach()))
         if not (self.recording and layer.training and torch.is_grad_enabled()):
             return None
-        entry = Entry(layer, x.detach())
+        entry = self.kinds.get(layer, Entry)(layer, x.detach())
         self.entries.append(entry)
         return entry
 
@@ -158,8 +189,8 @@ class _Link(torch.autograd.Function):
         return None, None, None
 
 
-_run_recorded: Callable[..., torch.Tensor] = _Record.apply
-_run_linked: Callable[..., torch.Tensor] = _Link.apply
+run_recorded: Callable[..., torch.Tensor] = _Record.apply
+run_linked: Callable[..., torch.Tensor] = _Link.apply
 
 
 def record(
@@ -186,7 +217,7 @@ def record(
         if before is not None:
             x = before(x)
         entry = tape.begin(layer, x)
-        return run(x) if entry is None else _run_recorded(x, weight, entry, run, pull)
+        return run(x) if entry is None else run_recorded(x, weight, entry, run, pull)
 
     return RecordedForward(layer, forward)
 
@@ -214,7 +245,7 @@ def record_detached(tape: Tape, layer: nn.Module) -> Callable[[torch.Tensor], to
         entry = tape.begin(layer, x)
         if entry is None:
             return run(x)
-        out = without_weights(x) if x.requires_grad else _run_linked(own[0][1], run, x)
+        out = without_weights(x) if x.requires_grad else run_linked(own[0][1], run, x)
         out.register_hook(entry.keep)  # type: ignore[no-untyped-call]  # torch gives it no types
         return out
 

@@ -75,9 +75,7 @@ class Watch:
             try:
                 watched = self._enter(module, args, kwargs)
                 out = run(*args, **kwargs)
-                if watched:
-                    self.first_step.leave(module, out)
-                return out
+                return self.first_step.leave(module, out) if watched else out
             finally:
                 self._leave(module)
 

@@ -1,4 +1,5 @@
-"""Transformers models from a folder, ``hf:FOLDER``: classifiers of texts, whole or with LoRA.
+"""Transformers models from a folder, ``hf:FOLDER``: classifiers of texts or causal language
+models, whole or with LoRA.
 
 Only safetensors and JSON are read; nothing is downloaded and no code of a folder is run. Dropout is
 off: it adds noise to what private training measures, and an attacker would know its law anyway.
@@ -18,13 +19,14 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from recondite.models.weights import seeded
 from recondite.records.arrays import needed
 from recondite.records.text import PADDING
 from recondite.records.text_files import HUB
 
-__all__ = ["TextModel", "digest_of", "is_folder", "pretrained", "wrapped"]
+__all__ = ["LanguageModel", "TextModel", "digest_of", "is_folder", "pretrained", "wrapped"]
 
 _DROPOUT = re.compile(r"drop(out)?|_pdrop$")
 _EXTRA = "recondite[text]"
@@ -48,16 +50,36 @@ class TextModel(nn.Module):
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Logits of (n, length) ids, floats or not, padded at their end with -1."""
+        return self.logits(tokens)[0]
+
+    def logits(self, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        """What the network says, and the ids as whole numbers with -1 where there is none."""
         ids = tokens.long()
         there = ids != PADDING
         given = torch.where(there, ids, int(self.config.pad_token_id))
-        logits: Tensor = self.network(input_ids=given, attention_mask=there.long()).logits
-        return logits
+        return self.network(input_ids=given, attention_mask=there.long()).logits, ids
 
     @property
     def config(self) -> Any:
         """Of the Transformers model."""
         return self.network.config
+
+
+class LanguageModel(TextModel):
+    """A causal language model of Transformers, for texts without a class.
+
+    Relation: a record's loss is the mean over its own tokens, from the second on, of -log of the
+    probability that the model gives them after those before. No record's length is another's.
+    """
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Each record's loss, (n, 1), of (n, length) ids padded at their end with -1."""
+        logits, ids = self.logits(tokens)
+        wanted = ids[:, 1:]
+        each = functional.cross_entropy(
+            logits[:, :-1].mT, wanted, ignore_index=PADDING, reduction="none"
+        )
+        return each.sum(1, keepdim=True) / (wanted != PADDING).sum(1, keepdim=True).clamp(min=1)
 
 
 def pretrained(
@@ -68,14 +90,14 @@ def pretrained(
     adapter: str | None = None,
     seed: int | None = None,
 ) -> TextModel:
-    """The classifier of a folder, with its weights; a head that the folder lacks is drawn.
+    """The model of a folder, with its weights; a head that the folder lacks is drawn.
 
     Args:
       model: ``hf:FOLDER`` with config.json and model.safetensors.
       shape: Of one record: (tokens,).
-      classes: How many.
-      adapter: ``lora:RANK`` trains low-rank adapters of the attention projections and the head, and
-        leaves all else as it is; None trains everything.
+      classes: How many; 1 for texts without a class, which a causal language model learns.
+      adapter: ``lora:RANK`` trains low-rank adapters of the attention projections, and a
+        classifier's head, and leaves all else as it is; None trains everything.
       seed: Of what is drawn; None for torch's own generator.
     """
     library = needed("transformers", _EXTRA)
@@ -90,7 +112,14 @@ def pretrained(
     except Exception as error:  # the library raises whatever it stumbles over in the files
         raise ValueError(f"model {model} has no config that can be read: {_line(error)}") from error
     quiet(config)
-    config.num_labels = classes
+    language = classes == 1
+    if not language:
+        config.num_labels = classes
+    elif type(config) not in library.AutoModelForCausalLM._model_mapping or not _causal(config):
+        raise ValueError(
+            f"model {model} ({config.model_type}) is no causal language model, and the texts have "
+            "no classes: name a column of labels, or give a decoder such as GPT-2"
+        )
     most = getattr(config, "max_position_embeddings", None) or getattr(config, "n_positions", None)
     if most is not None and shape[0] > most:
         raise ValueError(
@@ -102,7 +131,9 @@ def pretrained(
         config.pad_token_id = last[0] if isinstance(last, list) else last or 0
     try:
         with seeded(seed), _silent(library.utils.logging):
-            network, found = library.AutoModelForSequenceClassification.from_pretrained(
+            kind = library.AutoModelForSequenceClassification
+            kind = library.AutoModelForCausalLM if language else kind
+            network, found = kind.from_pretrained(
                 str(folder),
                 config=config,
                 dtype=torch.float32,
@@ -117,7 +148,9 @@ def pretrained(
             wrong = [key for key, *_ in found["mismatched_keys"] if key.startswith(inside)]
             if wrong:
                 raise ValueError(f"model {model}: {min(wrong)} is not as large as its config says")
-            return wrapped(network, rank=rank, name=model)
+            if language and any(key.startswith(inside) for key in found["missing_keys"]):
+                raise ValueError(f"model {model} lacks weights of its decoder: nothing is drawn")
+            return wrapped(network, rank=rank, name=model, language=language)
     except ValueError:
         raise
     except Exception as error:
@@ -141,8 +174,15 @@ def _silent(logs: Any) -> Iterator[None]:
             logs.enable_progress_bar()
 
 
-def wrapped(network: nn.Module, *, rank: int | None = None, name: str = "the model") -> TextModel:
+def wrapped(
+    network: nn.Module,
+    *,
+    rank: int | None = None,
+    name: str = "the model",
+    language: bool = False,
+) -> TextModel:
     """A Transformers model for records of texts, with LoRA adapters where a rank is given."""
+    model = LanguageModel if language else TextModel
     takes = inspect.signature(network.forward).parameters
     for argument in ("input_ids", "attention_mask"):
         if argument not in takes:
@@ -150,16 +190,20 @@ def wrapped(network: nn.Module, *, rank: int | None = None, name: str = "the mod
                 f"model {name} takes no {argument}: its forward has {', '.join(list(takes)[:4])}"
             )
     if rank is None:
-        return TextModel(network)
+        return model(network)
     peft = needed("peft", _EXTRA)
     settings = peft.LoraConfig(
-        task_type="SEQ_CLS", r=rank, lora_alpha=2 * rank, lora_dropout=0.0, bias="none"
+        task_type="CAUSAL_LM" if language else "SEQ_CLS",
+        r=rank,
+        lora_alpha=2 * rank,
+        lora_dropout=0.0,
+        bias="none",
     )
     try:
         adapted = peft.get_peft_model(network, settings)
     except ValueError as error:
         raise ValueError(f"adapter is not possible for model {name}: {_line(error)}") from error
-    return TextModel(adapted.base_model.model)
+    return model(adapted.base_model.model)
 
 
 def quiet(config: Any) -> None:
@@ -167,6 +211,12 @@ def quiet(config: Any) -> None:
     for key, value in copy.copy(vars(config)).items():
         if isinstance(value, float) and _DROPOUT.search(key):
             setattr(config, key, 0.0)
+
+
+def _causal(config: Any) -> bool:
+    """Whether it reads from left to right: BERT's kin can be told to, and are encoders as saved."""
+    encoders = {"bert", "roberta", "electra", "xlm-roberta", "camembert", "rembert", "roformer"}
+    return config.model_type not in encoders or bool(getattr(config, "is_decoder", False))
 
 
 def digest_of(model: str) -> str:

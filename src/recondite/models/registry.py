@@ -219,7 +219,7 @@ def resolve(
         raise ValueError(f"adapter is for a Transformers model, hf:FOLDER: model is {model}")
     if is_folder(model):
         found: nn.Module = pretrained(
-            model, _shape(shape), at_least("classes", classes, 2), adapter=adapter, seed=seed
+            model, _shape(shape), at_least("classes", classes, 1), adapter=adapter, seed=seed
         )
     elif is_dotted(model):
         found = _own(model, _shape(shape), classes, norm, seed, options, one_hot)

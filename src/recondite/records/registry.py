@@ -119,7 +119,7 @@ class TextFiles(RecordsKind):
     """Texts in files."""
 
     name = "texts"
-    title = "texts with their classes, and perhaps the person of each"
+    title = "texts with their classes or without, and perhaps the person of each"
     takes = "texts FILE.csv#TEXT,LABEL (or .jsonl, or a folder of .txt files)"
     tokenised = True
 
@@ -141,8 +141,12 @@ class TextFiles(RecordsKind):
 
 
 def _only_texts(folder: Path) -> bool:
-    """Whether subfolders hold .txt files and no images: notes beside images are no records."""
+    """Whether subfolders hold .txt files and no images: notes beside images are no records.
+
+    A folder with no files in subfolders may hold .txt files itself: texts without a class.
+    """
     found = {inside.suffix.lower() for inside in folder.glob("*/*")}
+    found = found or {inside.suffix.lower() for inside in folder.glob("*")}
     return ".txt" in found and not found & set(SUFFIXES)
 
 

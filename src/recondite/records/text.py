@@ -1,4 +1,4 @@
-"""Texts in memory: token ids of a model's own vocabulary, with a class to predict.
+"""Texts in memory: token ids of a model's own vocabulary, with a class to predict or without.
 
 A record is a row of ids, padded at its end with -1: one tensor that every loader, attack and
 account takes as it takes images. The model makes the attention mask of it. A reconstruction is read
@@ -32,8 +32,8 @@ class TextSet(Records):
 
     Attributes:
       tokens: (n, length), float32: whole ids, then -1 to the end. Ids are exact below 2^24.
-      labels: (n,), int64, positions in ``classes``.
-      classes: The name of each class.
+      labels: (n,), int64, positions in ``classes``; zeros without classes.
+      classes: The name of each class; none where texts are there to be continued.
       tokenizer: Of the model: ``decode(ids)``, ``all_special_ids``, ``len``.
       name: What the texts are called.
       source: Where they were found.
@@ -78,13 +78,13 @@ class TextSet(Records):
         if self.labels.dtype != torch.int64 or self.labels.shape != self.tokens.shape[:1]:
             raise ValueError(f"labels must be int64, one for each of {len(self.tokens)} texts")
         low, high = (int(value) for value in torch.aminmax(self.labels))
-        if low < 0 or high >= len(self.classes):
+        if low < 0 or high >= self.outputs:
             raise ValueError(f"labels must lie in 0..{len(self.classes) - 1}, got {low} to {high}")
 
     def __repr__(self) -> str:
         return (
             f"TextSet({self.name}: {len(self):,} texts of at most {self.tokens.shape[1]} tokens, "
-            f"{len(self.classes)} classes)"
+            f"{len(self.classes) or 'no'} classes)"
         )
 
     @property
@@ -100,7 +100,8 @@ class TextSet(Records):
     @property
     def caveats(self) -> tuple[str, ...]:
         """Classes and the length are those that occur."""
-        notes = ["classes and the longest length were read off the texts: not in the account"]
+        what = "classes and the longest length were" if self.classes else "the longest length was"
+        notes = [f"{what} read off the texts: not in the account"]
         if self.unit == "person":
             notes.append(
                 f"one text a person: ε is of a person ({self.left_out:,} further texts left out)"

@@ -35,7 +35,7 @@ class _Texts:
 
     path: Path
     texts: list[str]
-    labels: list[str]
+    labels: list[str] | None
     places: list[str]
     people: list[str] | None = None
 
@@ -57,6 +57,7 @@ def load_text(
     Args:
       data: ``FILE.csv#TEXT,LABEL`` or ``FILE.csv#TEXT,LABEL,PERSON`` (also .jsonl, whose columns
         are ``text`` and ``label`` where none are named), or a folder of .txt files by class.
+        Without classes: ``FILE.csv#TEXT,``, ``FILE.csv#TEXT,,PERSON``, or a folder of .txt files.
       split: "train", "test" or "all".
       model: ``hf:FOLDER``, whose tokenizer is used.
       truncate: Cut texts to so many tokens; None refuses those over the model's context.
@@ -109,8 +110,10 @@ def read_texts(data: str, tokenizer: Any, *, truncate: int | None = None) -> Tex
     """
     found = _read(data)
     found, left_out = _one_each(found)
-    classes = sorted(set(found.labels))
-    if not 2 <= len(classes) <= _MOST or len(classes) == len(found.labels):
+    classes = sorted(set(found.labels or ()))
+    if found.labels is not None and (
+        not 2 <= len(classes) <= _MOST or len(classes) == len(found.labels)
+    ):
         raise ValueError(
             f"{found.path}: the labels must be 2 to {_MOST:,} classes, fewer than texts, got "
             f"{len(classes)}"
@@ -131,11 +134,19 @@ def read_texts(data: str, tokenizer: Any, *, truncate: int | None = None) -> Tex
             )
         if all(token in tokenizer.all_special_ids for token in ids):
             raise ValueError(f"{found.path}: {place} has no token that the model knows")
+        if found.labels is None and len(ids) < 2:
+            raise ValueError(
+                f"{found.path}: {place} has one token, and nothing to predict after it: leave it "
+                "out"
+            )
         rows.append(ids)
     tokens = torch.full((len(rows), max(map(len, rows))), float(PADDING))
     for at, ids in enumerate(rows):
         tokens[at, : len(ids)] = torch.tensor(ids, dtype=torch.float32)
-    labels = torch.tensor([classes.index(label) for label in found.labels])
+    places = {name: at for at, name in enumerate(classes)}
+    labels = torch.tensor([places[label] for label in found.labels or ()])
+    if found.labels is None:
+        labels = torch.zeros(len(rows), dtype=torch.int64)
     return TextSet(
         tokens,
         labels,
@@ -162,9 +173,8 @@ def _one_each(found: _Texts) -> tuple[_Texts, int]:
             raise ValueError(f"{found.path}: {found.places[place]} names no person")
         first.setdefault(person, place)
     kept = list(first.values())
-    texts, labels, places = (
-        [part[at] for at in kept] for part in (found.texts, found.labels, found.places)
-    )
+    texts, places = ([part[at] for at in kept] for part in (found.texts, found.places))
+    labels = None if found.labels is None else [found.labels[at] for at in kept]
     return _Texts(found.path, texts, labels, places, list(first)), len(found.texts) - len(kept)
 
 
@@ -174,27 +184,32 @@ def _read(data: str) -> _Texts:
         return _folder(path)
     if not path.is_file():
         raise ValueError(f"there is no file of texts {path}")
-    if len(columns) not in (2, 3) or not all(columns) or len(set(columns)) < len(columns):
+    named = [column for column in columns if column]
+    whole = len(columns) in (1, 2, 3) and columns[0] and all(columns[2:])
+    if not whole or len(set(named)) < len(named):
         raise ValueError(
-            f"{path}: name the columns as {path.name}#TEXT,LABEL or #TEXT,LABEL,PERSON, got "
-            f"{','.join(columns) or 'none'}"
+            f"{path}: name the columns as {path.name}#TEXT,LABEL or #TEXT,LABEL,PERSON (#TEXT, or "
+            f"#TEXT,,PERSON without classes), got {','.join(columns) or 'none'}"
         )
     rows = _jsonl(path) if path.suffix.lower() == ".jsonl" else _csv(path)
     parts: list[list[str]] = [[] for _ in columns]
     places = []
     for place, row in rows:
         for part, column in zip(parts, columns, strict=True):
+            if not column:
+                continue
             if column not in row:
                 raise ValueError(
                     f"{path}: {place} has no column {column!r}: it has {', '.join(row)}"
                 )
             part.append(row[column])
-        if not parts[1][-1]:
+        if len(columns) > 1 and columns[1] and not parts[1][-1]:
             raise ValueError(f"{path}: {place} has no label in column {columns[1]!r}")
         places.append(place)
     if len(places) < 2:
         raise ValueError(f"{path} must have at least two texts")
-    return _Texts(path, parts[0], parts[1], places, parts[2] if len(parts) == 3 else None)
+    labels = parts[1] if len(columns) > 1 and columns[1] else None
+    return _Texts(path, parts[0], labels, places, parts[2] if len(parts) == 3 else None)
 
 
 def place_of(data: str) -> tuple[Path, Sequence[str]]:
@@ -250,9 +265,18 @@ def _jsonl(path: Path) -> list[tuple[str, dict[str, str]]]:
 
 
 def _folder(path: Path) -> _Texts:
-    files = sorted(path.glob("*/*.txt"))
+    classed, plain = (sorted(path.glob(name)) for name in ("*/*.txt", "*.txt"))
+    if classed and plain:
+        raise ValueError(
+            f"{path} has .txt files in subfolders, one for each class, and beside them: move "
+            f"{plain[0].name}"
+        )
+    files = classed or plain
     if len(files) < 2:
-        raise ValueError(f"{path} must have a subfolder for each class with .txt files in it")
+        raise ValueError(
+            f"{path} must have .txt files, in a subfolder for each class or, without classes, in "
+            "itself"
+        )
     texts = []
     for file in files:
         try:
@@ -260,4 +284,4 @@ def _folder(path: Path) -> _Texts:
         except (UnicodeDecodeError, OSError) as error:
             raise ValueError(f"{file} cannot be read as UTF-8: {error}") from error
     places = [str(file.relative_to(path)) for file in files]
-    return _Texts(path, texts, [file.parent.name for file in files], places)
+    return _Texts(path, texts, [file.parent.name for file in files] if classed else None, places)

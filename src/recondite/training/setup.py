@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 import os
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
@@ -31,6 +32,8 @@ __all__ = [
 ]
 
 _TOP = (5, 10)
+# Texts at a time, and the largest loss whose exponential is still a number.
+_FEW, _HIGHEST = 16, 700.0
 _GIVEN = ("module", "optimizer", "data_loader")
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -131,10 +134,15 @@ def evaluate(
 ) -> dict[str, float]:
     """Accuracy (R² of amounts) and loss, in evaluation mode; also the share among ``top`` guesses.
 
+    Of texts without a class the loss is a token's, and perplexity is what it is the log of.
+
     Not private.
     """
     training = model.training
     model.eval()
+    language = not records.classes and not records.labels.is_floating_point()
+    if language:  # a vocabulary of logits for every token
+        batch = min(batch, _FEW)
     right, loss, among, outputs = 0, 0.0, dict.fromkeys(top, 0), []
     for start in range(0, len(records), batch):
         features, labels = (
@@ -149,6 +157,9 @@ def evaluate(
             among[k] += int((logits.topk(k, 1).indices == labels[:, None]).sum())
     model.train(training)
     shares = {f"top{k}_accuracy": found / len(records) for k, found in among.items()}
+    if language:
+        mean = loss / len(records)
+        return {"loss": mean, "perplexity": math.exp(min(mean, _HIGHEST))}
     if not records.classes:
         return {"r2": _determined(loss, records.labels), "loss": loss / len(records)}
     found = {"accuracy": right / len(records), "loss": loss / len(records), **shares}
@@ -175,7 +186,7 @@ def _auc(logits: Tensor, labels: Tensor) -> float:
 
 
 def results(model: nn.Module, records: Records, test: Records, loss: float) -> dict[str, float]:
-    """How the model does, as a record says it: accuracy, or R² of amounts.
+    """How the model does, as a record says it: accuracy, R² of amounts, or perplexity of texts.
 
     With two classes also AUC, with many also Top-5 and Top-10. Not private.
     """

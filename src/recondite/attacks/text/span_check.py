@@ -57,6 +57,8 @@ class SpanCheck(Attack):
     reads: ClassVar[tuple[str, ...]] = ("images", "batch_size", "victim", "threat")
     takes: ClassVar[tuple[str, ...]] = ("texts",)
 
+    amounts: ClassVar[bool] = True  # and texts without a class
+
     threshold: float = 0.02
     rounds: int = 24
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from typing import Any
 
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
@@ -10,6 +11,7 @@ from torch.nn.modules.instancenorm import _InstanceNorm
 from torch.nn.utils.parametrizations import _SpectralNorm
 from torch.nn.utils.parametrize import ParametrizationList, is_parametrized
 
+from recondite.gradients.layers.attention import AttentionRule, is_attention
 from recondite.gradients.layers.base import GenericRule, Grads, LayerRule, samplers
 from recondite.gradients.layers.conv import Conv2dRule
 from recondite.gradients.layers.formed import (
@@ -21,6 +23,13 @@ from recondite.gradients.layers.formed import (
     is_rms_norm,
 )
 from recondite.gradients.layers.linear import LinearRule
+from recondite.gradients.layers.lookup import BagRule, LookupRule
+from recondite.gradients.layers.recurrent import (
+    CellRule,
+    RecurrentRule,
+    is_cell,
+    is_recurrent,
+)
 from recondite.gradients.layers.slow import SlowRule
 from recondite.gradients.layers.tied import TiedRule
 
@@ -28,6 +37,8 @@ __all__ = ["Grads", "LayerRule", "chosen", "note_slow", "refused", "rules_for"]
 
 _LINEAR, _CONV1D, _GENERIC, _SLOW = LinearRule(), Conv1DRule(), GenericRule(), SlowRule()
 _RMS_NORM = RMSNormRule()
+_ATTENTION, _CELL = AttentionRule(), CellRule()
+_RECURRENT = {redraws: RecurrentRule(redraws=redraws) for redraws in (False, True)}
 _TRANSPOSED = ConvTransposeRule()
 _FAST: dict[type[nn.Module], LayerRule] = {
     nn.Conv2d: Conv2dRule(),
@@ -35,6 +46,8 @@ _FAST: dict[type[nn.Module], LayerRule] = {
     nn.ConvTranspose2d: _TRANSPOSED,
     nn.ConvTranspose3d: _TRANSPOSED,
     nn.PReLU: PReLURule(),
+    nn.Embedding: LookupRule(),
+    nn.EmbeddingBag: BagRule(),
 }
 _HOLDERS = (nn.ParameterList, nn.ParameterDict)
 
@@ -63,10 +76,12 @@ def chosen(model: nn.Module) -> dict[nn.Module, LayerRule]:
     rules: dict[nn.Module, LayerRule] = {}
     inside: set[nn.Module] = set()
     for layer in model.modules():
-        if layer in inside or not _own(layer):
+        if layer in inside or not (_own(layer) or (is_attention(layer) and _trained(layer))):
             continue
-        rule = _fast(layer)
-        if rule is None:
+        rule = _fast(layer) or _of_maps(layer)
+        if isinstance(rule, AttentionRule):
+            inside.update(layer.modules())
+        elif rule is None:
             rule = _SLOW
             inside.update(layer.modules())
         rules[layer] = rule
@@ -174,8 +189,22 @@ def _fast(layer: nn.Module) -> LayerRule | None:
     if type(layer) in _FAST:
         return None if _uneven(layer) else _FAST[type(layer)]
     padded = isinstance(layer, nn.Conv1d | nn.Conv3d) and layer.padding_mode != "zeros"
-    known = type(layer) is not nn.EmbeddingBag and type(layer) in samplers()
+    known = type(layer) in samplers()
     return _GENERIC if known and not padded else None
+
+
+def _of_maps(layer: nn.Module) -> LayerRule | None:
+    """The rule of a layer that is made of linear maps."""
+    if is_attention(layer):
+        return _ATTENTION
+    if is_recurrent(layer):
+        recurrent: Any = layer
+        return _RECURRENT[recurrent.dropout > 0.0 and recurrent.num_layers > 1]
+    return _CELL if is_cell(layer) else None
+
+
+def _trained(layer: nn.Module) -> bool:
+    return any(p.requires_grad for p in layer.parameters())
 
 
 def _uneven(layer: nn.Module) -> bool:
