@@ -31,7 +31,7 @@ from recondite.report.rows import StoredRun, section
 from recondite.report.sentences import cost, nothing, proof, risk, seen
 from recondite.report.words import at_most, chance, chance_at_most, figure, percent, span
 
-__all__ = ["Answers", "setting"]
+__all__ = ["SLACK", "Answers", "setting"]
 
 SLACK = 0.05  # accuracy a reader is assumed to give up until they say otherwise
 COUNTS = (10, 100, 1000)  # candidates that a record is picked out of
@@ -97,7 +97,11 @@ class Answers:
         return max(0.0, math.floor(200 * (max(plain) - SLACK)) / 200) if plain else 0.0
 
     def lines(self, view: View) -> list[str]:
-        """The answer in three short lines, for the budgets that nobody named."""
+        """The answer in a few short lines, for the budgets that nobody named.
+
+        What holds only against somebody who is not told who took part when says so in its own
+        line: lines are quoted alone.
+        """
         limits = Requirements(accuracy=self.default_accuracy or None).limits()
         chosen, meets = self.choice(view, limits)
         stands = self.standings[view]
@@ -119,15 +123,20 @@ class Answers:
                 f"Nothing tried protects at {percent(self.default_accuracy)} (undefended − "
                 f"{100 * SLACK:g}): give up {lost:.1f}, {point.label}."
             )
-        bound = "" if stand.rero is None else (
-            f"No intruder picks you out of 10 in over {chance_at_most(stand.rero)}; "
-        )  # fmt: skip
-        epsilon = "ε not proven"
+        epsilon = "ε not proven."
         if stand.epsilon is not None:
             delta = "" if not point.delta else f" at δ = {at_most(point.delta, 2)}"
-            epsilon = f"ε ≤ {at_most(stand.epsilon)}{delta}"
-        third = f"{_seen(stand)} {self._told(view, chosen.point)}".strip()
-        return [first, f"{bound}{epsilon}.", third]
+            epsilon = f"ε ≤ {at_most(stand.epsilon)}{delta}."
+        told = self._told(view, chosen.point)
+        lines = [first]
+        if stand.rero is not None:
+            known = self.standings.get((view[0], "known"))
+            rests = bool(told) and known is not None and known[point.index].rero != stand.rero
+            unless = "Unless told when you took part, no" if rests else "No"
+            lines.append(
+                f"{unless} intruder picks you out of 10 in over {chance_at_most(stand.rero)}."
+            )
+        return [*lines, f"{epsilon} {_seen(stand)}", *([told] if told else [])]
 
     def choice(self, view: View, limits: dict[str, float]) -> tuple[Candidate | None, bool]:
         """The recommendation in the first scope, and whether it meets every limit.
