@@ -249,7 +249,8 @@ def test_five_questions_are_answered_on_the_plain_first_screen(open_page, name):
         (".person:not([hidden]) .tile:nth-child(3)", "Rebuilt with Gaussian noise set to"),
         ("#fact-cost", "without a defence"),
         ("#fact-chance", "by guessing 1 in 10, never more than"),
-        ("#fact-proven", "Nobody who watches the whole training"),
+        ("#fact-proven", "Nobody who watches the whole training, without being told when"),
+        (".person:not([hidden]) .tile:nth-child(4)", "told its kind, not the record"),
         ("#fact-uncovered", "An intruder who knows when your record was used"),
         ("#short li[data-rung=proven]", "noise set to"),
         ("#short li[data-rung=broken]", "Undefended"),
@@ -327,6 +328,8 @@ def test_a_chart_of_200_settings_is_usable(open_page, size):
         assert page.evaluate(script("titles")), voice
         named = " ".join(page.locator("#tradeoff .axis").all_text_contents())
         assert ("SSIM" in named) == (voice == "technical")
+    counted = page.locator("#short li b").all_text_contents()
+    assert sum(map(int, counted)) == len({*range(196)})  # those beyond the table's end too
     # It was 67,775 pixels long on a phone.
     assert page.evaluate("document.documentElement.scrollHeight") < 30_000
 
@@ -471,7 +474,7 @@ def test_the_intruder_changes_every_table(open_page):
         }
     page.select_option("#threat", "training")
     page.select_option("#participation", "secret")
-    assert "no intruder can exceed" in page.inner_text("#risks")
+    assert "no such intruder can exceed" in page.inner_text("#risks")
     set_range(page, "accuracy", 0.935)
     assert "Nothing tried protects at" in page.inner_text("#eyebrow")
     assert "Give up" in page.inner_text("#verdict")

@@ -107,7 +107,9 @@ def test_shuffled_batches_hide_nothing_that_could_be_told(form):
 
 def test_people_read_bounds_rounded_up_and_no_promise_without_one(form):
     said = tight(Query.read(form())).to_dict()
-    assert said["text"]["sentence"].startswith("Nobody who sees the whole training can pick")
+    assert said["text"]["sentence"].startswith(
+        "Nobody who sees the whole training without being told in which steps it took part can pick"
+    )
     assert float(said["text"]["epsilon"]) >= said["epsilon"]
     weak = tight(Query.read(form(value="0.05"))).to_dict()
     assert "Nothing is proven" in weak["text"]["sentence"]

@@ -27,7 +27,7 @@ from recondite.report.recommend import (
     without_accuracy,
 )
 from recondite.report.rows import StoredRun
-from recondite.report.sentences import risk
+from recondite.report.sentences import proof, risk, who
 from recondite.report.words import chance, chance_at_most
 
 SERVER, TOLD = ("training", "secret"), ("training", "known")
@@ -289,7 +289,8 @@ def test_the_answer_gives_up_accuracy_or_says_that_nothing_protects(modern):
     assert "Nothing tried protects at 89.0% (undefended − 5): give up" in lines[0]
     assert max(map(len, lines)) <= 80
     assert "Gaussian σ = 1" in lines[0]
-    assert "no intruder" in lines[1].lower()
+    assert lines[1].startswith("No intruder picks you out of 10 in over ")
+    assert "; told when you took part: " in lines[1]
     assert "safest" not in " ".join(lines)
     none = answers_of([r for r in synthetic.comparison_rows(seeds=1) if r["defence"] == "vmf"])
     told = none.lines(TOLD)
@@ -300,10 +301,10 @@ def test_the_answer_gives_up_accuracy_or_says_that_nothing_protects(modern):
 
 
 @pytest.mark.parametrize(
-    ("rate", "bound", "ending"),
-    [(0.96, 0.9908, "96% ≤ 99.1%."), (0.96, 1.0, "96%, no limit."), (0.47, None, "47%, no limit.")],
+    ("rate", "bound", "limit"),
+    [(0.96, 0.9908, "99.1%."), (0.96, 1.0, "100%."), (0.47, None, "100%.")],
 )
-def test_the_answer_says_what_was_seen_where_participation_is_known(rate, bound, ending):
+def test_the_answer_says_what_was_seen_where_participation_is_known(rate, bound, limit):
     """A proof for secret participation is no answer to a server that knows who took part."""
     answers = answers_of(synthetic.modern_rows(seeds=1))
     one = answers.choice(SERVER, Requirements().limits())[0]
@@ -311,12 +312,14 @@ def test_the_answer_says_what_was_seen_where_participation_is_known(rate, bound,
     chances = tuple(replace(c, rate=rate) for c in stands[one.point].chances)
     stands[one.point] = replace(stands[one.point], rero=bound, chances=chances)
     lines = answers.lines(SERVER)
-    assert lines[2].endswith(f"Participation known: {ending}")
+    assert lines[1].endswith(f"; told when you took part: {limit}")
+    assert lines[2].endswith(f"blind 10%), told {100 * rate:g}%.")
     assert max(map(len, lines)) <= 80
-    assert " at δ = " in lines[1]
+    assert " at δ = " in lines[2]
     uncovered = answers.said(SERVER, one)["plain"]["uncovered"]
     assert f"picked out {10 * rate:g} in 10 times" in uncovered
-    assert "Participation known" not in answers.lines(("update", "secret"))[2]
+    one_update = " ".join(answers.lines(("update", "secret")))
+    assert "told" not in one_update
 
 
 def test_games_above_their_bound_by_chance_are_shown_with_their_interval():
@@ -326,7 +329,9 @@ def test_games_above_their_bound_by_chance_are_shown_with_their_interval():
     stands = answers.standings[TOLD]
     chances = tuple(replace(c, rate=0.41, low=0.2, high=0.63) for c in stands[one.point].chances)
     stands[one.point] = replace(stands[one.point], rero=0.35, chances=chances)
-    assert answers.lines(SERVER)[2].endswith("known: ≤ 35% (seen 41% (95%: 20–63)).")
+    second, third = answers.lines(SERVER)[1:]
+    assert second.endswith("; told when you took part: 35%.")
+    assert third.endswith(", told 41% (95%: 20–63).")
     said = answers.said(SERVER, one)
     assert "more than 35% of cases, and 41% (95%: 20–63) was seen" in said["promise"]
     assert "4.1 in 10 times of 400, which may be 2 to 6.3 in 10" in said["plain"]["uncovered"]
@@ -335,14 +340,30 @@ def test_games_above_their_bound_by_chance_are_shown_with_their_interval():
 def test_the_risk_is_a_chance_with_its_proof(modern):
     one = modern.ranked[SERVER][0]
     first = modern.said(SERVER, one)["risks"][0]
-    assert first.startswith("An intruder who knows everyone else and sees the whole training picks")
+    assert first.startswith("An intruder who knows everyone else and sees the whole training ")
+    assert "without being told in which steps your record took part picks your record" in first
     assert "out of 10 in" in first
-    assert "no intruder can exceed" in first
+    assert "no such intruder can exceed" in first
     assert first.endswith("blind: 10%.")
     assert len(modern.said(SERVER, one)["risks"]) == 3
     picked = modern.standings[SERVER][one.point].chances[0]
     apart = risk(SERVER, replace(picked, among="one of each label"), 0.5)
     assert "out of 10, one of each label, in" in apart
+    assert "no bound is proven" in risk(SERVER, picked, 0.9999)
+    assert "without being told" not in who(("update", "secret"))
+
+
+def test_a_promise_says_what_the_intruder_is_not_told_and_100_percent_is_none(modern):
+    """Its own sentence, not the next one: sentences are quoted alone."""
+    point, stand = (of[modern.ranked[SERVER][0].point]
+                    for of in (modern.points, modern.standings[SERVER]))  # fmt: skip
+    assert "without being told in which steps" in proof(point, stand)
+    plain = modern.said(SERVER, modern.ranked[SERVER][0])["plain"]["proven"]
+    assert plain.startswith("Nobody who watches the whole training, without being told when your")
+    assert "without" not in modern.said(TOLD, modern.ranked[TOLD][0])["plain"]["proven"]
+    empty = proof(point, replace(stand, rero=0.9999))
+    assert "100%" not in empty
+    assert empty.startswith("ε ≤ ")
 
 
 def test_a_bound_of_features_alone_says_so_wherever_it_is_said(capsys):
@@ -357,7 +378,7 @@ def test_a_bound_of_features_alone_says_so_wherever_it_is_said(capsys):
             row["identification"], row["exposures"] = [], []
     answers = answers_of(rows)
     second = answers.lines(SERVER)[1]
-    assert second.startswith("Labels aside, no intruder picks you out of 10 in over 20%;")
+    assert second.startswith("Labels aside, no intruder picks you out of 10 in over 20%")
     for one in answers.ranked[SERVER]:
         said = answers.said(SERVER, one)
         aside = answers.points[one.point].open_labels
@@ -388,6 +409,19 @@ def test_every_intruder_has_its_tables(modern):
     assert any(
         "no better than guessing" in one["verdict"] for one in tables["update secret"]["sandwich"]
     )
+
+
+def test_settings_that_a_table_has_no_room_for_are_counted(modern, monkeypatch):
+    whole = next(one for one in intruders(modern) if one["key"] == "training secret")
+    monkeypatch.setattr("recondite.report.intruders.MOST", 8)
+    cut = next(one for one in intruders(modern) if one["key"] == "training secret")
+    assert len(cut["ladder"]) == 8
+    assert cut["tally"] == whole["tally"]
+    assert sum(cut["tally"].values()) == len(whole["ladder"]) == 8 + len(cut["left_out"])
+    shown = [line["rung"] for line in cut["ladder"]]
+    assert set(shown) == {rung for rung, count in whole["tally"].items() if count}
+    below = [rung for most, rung in cut["left_out"] if most is None or most > 0.5]
+    assert shown.count("broken") + below.count("broken") == whole["tally"]["broken"]
 
 
 @pytest.mark.parametrize(

@@ -102,7 +102,11 @@ def test_the_person_is_the_one_whom_the_chosen_defence_protects_least(some):
         assert guess.content == _png(held["guesses"][best])
     assert bare.content is not None
     assert plain_label(chosen) in defended.title
-    assert defended.note in ("nearer than the guess", "no nearer than the guess")
+    assert defended.note in ("nearer than the guess, from one message",
+                             "no nearer than the guess, from one message")  # fmt: skip
+    assert "Inverting Gradients; threat update" in defended.figures
+    assert guess.note == "told its kind, not the record"
+    assert guess.figures.startswith("the class mean; SSIM ")
 
 
 def test_what_is_said_keeps_to_its_bound_and_its_intruder(some):
@@ -122,10 +126,10 @@ def test_what_is_said_keeps_to_its_bound_and_its_intruder(some):
 @pytest.mark.parametrize(
     ("bound", "said", "plainly"),
     [
-        (None, "nothing proven", "(nothing is proven then)"),
-        (1.0, "nothing proven", "(nothing is proven then)"),
-        (0.9908, "≤ 99.1%", "(next to nothing is proven then)"),
-        (0.55, "≤ 55%", "(the limit is 5.5 in 10 then)"),
+        (None, "100%", "(nothing is proven then)"),
+        (1.0, "100%", "(nothing is proven then)"),
+        (0.9908, "99.1%", "(next to nothing is proven then)"),
+        (0.55, "55%", "(the limit is 5.5 in 10 then)"),
     ],
 )
 def test_a_weak_limit_is_a_limit_and_the_tiles_say_what_it_is_worth(some, bound, said, plainly):
@@ -136,7 +140,7 @@ def test_a_weak_limit_is_a_limit_and_the_tiles_say_what_it_is_worth(some, bound,
     stands[one.point] = dataclasses.replace(stands[one.point], rero=bound, chances=())
     uncovered = answers.said(view, one)["plain"]["uncovered"]
     assert plainly in uncovered
-    assert answers._told(view, one.point) == f"Participation known: {said}."
+    assert answers._told(view, one.point)[0] == f"; told when you took part: {said}"
 
 
 def test_rows_of_a_table_and_hostile_contents_are_shown_as_text(some, tmp_path):

@@ -182,7 +182,7 @@ def _setting(answers: Answers, point: Point) -> DefenceEntry:
         training={key.replace("_", " "): _plain(value) for key, value in training.items()
                   if value is not None and key != "seconds" and not isinstance(value, list | dict)},
         accuracy=_measured(point.values.get("accuracy")),
-        unit="one record" if "gradient" in point.subject else point.subject,
+        unit=point.protects,
         neighbouring=point.neighbouring,
         records_of_one_person=group if isinstance(group, int) else None,
         delta=point.delta if point.bounded else None,

@@ -98,7 +98,10 @@ class Answer:
         sees = _SEES[asked.threat]
         if bound >= _CERTAIN:
             return f"Nothing is proven against somebody who {sees}: add noise."
-        told = " and knows in which steps it took part" if asked.participation == "known" else ""
+        told = ""
+        if asked.threat != "update":  # which is one that the record is in
+            knows = "and knows" if asked.participation == "known" else "without being told"
+            told = f" {knows} in which steps it took part"
         limit = chance_at_most(min(1.0, bound))
         guess = figure(100.0 / asked.candidates, 3)
         return (

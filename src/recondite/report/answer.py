@@ -32,7 +32,7 @@ from recondite.report.rows import StoredRun, section
 from recondite.report.sentences import cost, nothing, proof, risk, seen
 from recondite.report.words import at_most, chance, chance_at_most, figure, percent, span
 
-__all__ = ["Answers", "setting"]
+__all__ = ["SLACK", "Answers", "setting"]
 
 SLACK = 0.05  # accuracy a reader is assumed to give up until they say otherwise
 COUNTS = (10, 100, 1000)  # candidates that a record is picked out of
@@ -98,7 +98,11 @@ class Answers:
         return max(0.0, math.floor(200 * (max(plain) - SLACK)) / 200) if plain else 0.0
 
     def lines(self, view: View) -> list[str]:
-        """The answer in three short lines, for the budgets that nobody named."""
+        """The answer in a few short lines, for the budgets that nobody named.
+
+        What holds only against somebody who is not told who took part when says so in its own
+        line: lines are quoted alone.
+        """
         limits = Requirements(accuracy=self.default_accuracy or None).limits()
         chosen, meets = self.choice(view, limits)
         stands = self.standings[view]
@@ -120,16 +124,19 @@ class Answers:
                 f"Nothing tried protects at {percent(self.default_accuracy)} (undefended − "
                 f"{100 * SLACK:g}): give up {lost:.1f}, {point.label}."
             )
-        nobody = "Labels aside, no" if point.open_labels else "No"
-        bound = "" if stand.rero is None else (
-            f"{nobody} intruder picks you out of 10 in over {chance_at_most(stand.rero)}; "
-        )  # fmt: skip
-        epsilon = "ε not proven"
+        epsilon = "ε not proven."
         if stand.epsilon is not None:
             delta = "" if not point.delta else f" at δ = {at_most(point.delta, 2)}"
-            epsilon = f"ε ≤ {at_most(stand.epsilon)}{delta}"
-        third = f"{_seen(stand)} {self._told(view, chosen.point)}".strip()
-        return [first, f"{bound}{epsilon}.", third]
+            epsilon = f"ε ≤ {at_most(stand.epsilon)}{delta}."
+        limit, seen = self._told(view, chosen.point)
+        if stand.rero is None:
+            return [first, f"{epsilon} {_seen(stand, seen)}"]
+        nobody = "Labels aside, no" if point.open_labels else "No"
+        return [
+            first,
+            f"{nobody} intruder picks you out of 10 in over {chance_at_most(stand.rero)}{limit}.",
+            f"{epsilon} {_seen(stand, seen)}",
+        ]
 
     def choice(self, view: View, limits: dict[str, float]) -> tuple[Candidate | None, bool]:
         """The recommendation in the first scope, and whether it meets every limit.
@@ -142,24 +149,26 @@ class Answers:
             return chosen, True
         return choose(self.ranked[view], without_accuracy(limits), runs), False
 
-    def _told(self, view: View, point: int) -> str:
-        """What is left where participation is known, in a few words."""
-        if view[1] == "known" or view[0] == "update":  # an update is one that the record is in
-            return ""
-        known = self.standings[view[0], "known"][point]
-        # 100% is no limit, and 99.1% is one: the page's plain voice says what that is worth.
-        bound = 1.0 if known.rero is None else known.rero
-        said = chance_at_most(bound)
-        limit = "nothing proven" if said == "100%" else f"≤ {said}"
-        picked = self.standings[view[0], "known"][point].identification
-        if picked is not None and view[0] == "training":
-            # Where the game was played: what was seen, below what nobody exceeds.
-            # Few games may come out above the limit by chance: then their interval says so.
-            limit = (
-                f"{limit} (seen {_with_ends(picked)})" if picked.rate > bound
-                else f"{chance(picked.rate)}{', no limit' if said == '100%' else f' {limit}'}"
-            )  # fmt: skip
-        return f"Participation known: {limit}."
+    def _told(self, view: View, point: int) -> tuple[str, str]:
+        """What is proven, and what was seen, where participation is known: the ends of sentences.
+
+        Both are empty where the bound holds for whoever is told as well.
+        """
+        known = self.standings.get((view[0], "known"))
+        if view[1] == "known" or view[0] == "update" or known is None:  # a record is in its update
+            return "", ""
+        stand = known[point]
+        if stand.rero is not None and stand.rero == self.standings[view][point].rero:
+            return "", ""
+        # What 99.1% or 100% are worth, the page's plain voice says.
+        said = chance_at_most(1.0 if stand.rero is None else stand.rero)
+        limit = f"; told when you took part: {said}"
+        picked = stand.identification
+        if picked is None or view[0] != "training":
+            return limit, ""
+        # Few games may come out above the limit by chance: then their interval says so.
+        over = picked.rate > (1.0 if stand.rero is None else stand.rero)
+        return limit, f", told {_with_ends(picked) if over else chance(picked.rate)}"
 
     def _other(self, view: View, point: int) -> str:
         """What becomes of it where the intruder knows more, or that this is not known."""
@@ -273,14 +282,14 @@ def setting(run: StoredRun) -> tuple[str, str]:
     )
 
 
-def _seen(stand: Standing) -> str:
-    """How far the strongest attack came, in a few words."""
+def _seen(stand: Standing, told: str) -> str:
+    """How far the strongest attack came, in a few words, and one that is told more."""
     best, picked = stand.strongest, stand.identification
     if best is None:
         return "Not attacked."
     if picked is not None:
         seen_so = _with_ends(picked).removesuffix(")")
-        return f"{picked.attack} {seen_so}; blind {chance(picked.blind)})."
+        return f"Seen {seen_so}; blind {chance(picked.blind)}){told}."
     if best.beats is None:
         return "Whether attacks beat a guess was not measured."
     return f"{best.attack} beat a guess." if best.beats else "No attack here beat a guess."

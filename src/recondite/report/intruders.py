@@ -39,8 +39,11 @@ def intruders(answers: Answers) -> list[dict[str, Any]]:
             "title": title(view),
             "who": who(view),
             "plainly": who_plainly(view),
-            "ladder": [_step(answers, one) for one in _ordered(standing, answers.points)][:MOST],
-            "left_out": max(0, len(standing) - MOST),
+            "ladder": [_step(answers, one) for one in shown_first],
+            "tally": {name: sum(one.rung() == name for one in standing) for name in RUNGS},
+            "left_out": [
+                [_limit(one), one.rung(0.0)] for one in standing if one not in shown_first
+            ],
             "counts": [n for n in COUNTS if any(_has(one, n) for one in standing)],
             "chances": [_chances(answers, one) for one in standing if one.chances][:MOST],
             "sandwich": [
@@ -51,6 +54,7 @@ def intruders(answers: Answers) -> list[dict[str, Any]]:
             ],
         }
         for view, standing in answers.standings.items()
+        for shown_first in (_shown(_ordered(standing, answers.points)),)
     ]  # fmt: skip
 
 
@@ -65,6 +69,21 @@ def _ordered(standing: Sequence[Standing], points: Sequence[Point]) -> list[Stan
         standing,
         key=lambda one: (RUNGS.index(one.rung()), -(points[one.point].mean("accuracy") or 0.0)),
     )
+
+
+def _shown(ordered: Sequence[Standing]) -> list[Standing]:
+    """The lines of the ladder: where there are too many, some of every rung."""
+    counts = dict.fromkeys(RUNGS, 0)
+    first, more = [], []
+    for one in ordered:
+        counts[one.rung()] += 1
+        (first if counts[one.rung()] <= MOST // len(RUNGS) else more).append(one)
+    wanted = {one.point for one in [*first, *more][:MOST]}
+    return [one for one in ordered if one.point in wanted]
+
+
+def _limit(one: Standing) -> float | None:
+    return None if one.promised is None else round_bound(one.promised, 6)
 
 
 def _named(answers: Answers, one: Standing) -> dict[str, Any]:
@@ -88,7 +107,7 @@ def _step(answers: Answers, one: Standing) -> dict[str, Any]:
         **_named(answers, one),
         "rung": verdict,
         "below": one.rung(0.0),  # where the budget is smaller than its bound
-        "most": None if one.promised is None else round_bound(one.promised, 6),
+        "most": _limit(one),
         "share": 0.0 if mine is None else mine,
         "accuracy": percent(mine),
         "kept": "" if kept is None else span(kept.low, kept.high, share=True),

@@ -15,7 +15,7 @@ from recondite._files import write_atomically
 from recondite._version import __version__
 from recondite.records.display import display
 from recondite.report import views
-from recondite.report.answer import Answers, setting
+from recondite.report.answer import SLACK, Answers, setting
 from recondite.report.claims import claims
 from recondite.report.correlation import predictions
 from recondite.report.download import compressed, csv_text
@@ -147,6 +147,7 @@ def context(runs: Sequence[StoredRun], *, show_private: bool, title: str | None)
                 "axes": {q.key: asdict(q) for q in axes() if q.key in keys},
                 "answers": answers.payload(),
                 "budget": BUDGET,
+                "usual": _usual(answers.default_accuracy),
                 "planes": planes,
                 "x": judged,
             }
@@ -165,9 +166,8 @@ def _choice(answers: Answers) -> dict[str, Any]:
     ]
     low, high = (min(accuracies), max(accuracies)) if accuracies else (0.0, 1.0)
     lost = 0.0 if chosen is None else limits.get("accuracy", 0.0) - (chosen.values["accuracy"] or 0)
-    asked = percent(answers.default_accuracy)
     return {
-        "eyebrow": _eyebrow(asked, meets=None if chosen is None else meets),
+        "eyebrow": _eyebrow(answers.default_accuracy, meets=None if chosen is None else meets),
         "chosen": None if chosen is None else chosen.point,
         "said": None if chosen is None else answers.said(view, chosen),
         "meets": meets,
@@ -182,15 +182,24 @@ def _choice(answers: Answers) -> dict[str, Any]:
     }
 
 
-def _eyebrow(asked: str, *, meets: bool | None) -> tuple[str, str]:
+def _usual(accuracy: float) -> tuple[str, str]:
+    """Where the accuracy that nobody asked for comes from, in both voices."""
+    if not accuracy:
+        return "", ""
+    lost = f"{100 * SLACK:g}"
+    return f" (about {lost} in 100 less than without a defence)", f" (undefended − {lost} points)"
+
+
+def _eyebrow(accuracy: float, *, meets: bool | None) -> tuple[str, str]:
     """What the answer is for, in both voices; None where there is none."""
+    asked, (usual, usually) = percent(accuracy), _usual(accuracy)
     if meets is None:
         return "No recommendation", "No recommendation"
     if meets:
-        plain = f"Recommended, if the model must be right at least {asked} of the time"
-        return plain, f"For at least {asked} test accuracy"
-    plain = f"No proven defence keeps the model right {asked} of the time; this comes nearest"
-    return plain, f"Nothing tried protects at {asked} test accuracy"
+        plain = f"Recommended, if the model must be right at least {asked} of the time{usual}"
+        return plain, f"For at least {asked} test accuracy{usually}"
+    plain = f"No proven defence keeps the model right {asked} of the time{usual}; this is nearest"
+    return plain, f"Nothing tried protects at {asked} test accuracy{usually}"
 
 
 def _counts(runs: Sequence[StoredRun], points: int) -> str:

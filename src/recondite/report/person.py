@@ -10,15 +10,24 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from recondite.records.display import guess_of
 from recondite.report.answer import Answers
+from recondite.report.evidence import participation_of, threat_of
 from recondite.report.gallery import Contents, Picture, contents, most_exposed, public
 from recondite.report.plain import plain_label
 from recondite.report.points import Point
 from recondite.report.quantities import attack_name
+from recondite.report.rows import section
 from recondite.report.words import score
 
 __all__ = ["Person", "Tile", "people"]
 
+# What a reconstruction was made from.
+_FROM = {
+    "training": "from the whole training",
+    "update": "from one message",
+    "model": "from the finished model",
+}
 MOST = 24  # candidates with tiles of their own; the page has few others
 
 
@@ -82,7 +91,6 @@ def _person(answers: Answers, index: int | None, *, show_private: bool) -> Perso
     if known is None or seen is None:
         return None
     guess = (picture and picture.guess) or (twin and twin.guess) or None
-    row = known.row
     return Person(
         index,
         (
@@ -94,9 +102,10 @@ def _person(answers: Answers, index: int | None, *, show_private: bool) -> Perso
                 "no defence is recommended" if chosen is None else chosen.label, one, picture,
             ),
             Tile("Best guess, seeing nothing", "blind guess", known.media, guess,
-                 "" if guess else "not stored in this run", _figures(known, seen.blind)),
+                 _told(known) if guess else "not stored in this run",
+                 _figures(known, seen.blind, _guessed(known))),
         ),
-        attack_name(str(row.get("attack") or "attack")),
+        attack_name(str(known.row.get("attack") or "attack")),
     )  # fmt: skip
 
 
@@ -112,9 +121,11 @@ def _held(answers: Answers, point: Point | None, *, show_private: bool) -> list[
 def _rebuilt(title: str, technical: str, held: Contents | None, seen: Picture | None) -> Tile:
     if held is None or seen is None:
         return Tile(title, technical, note="not attacked here")
-    return Tile(
-        title, technical, held.media, seen.rebuilt, _nearer(held, seen), _figures(held, seen.scores)
-    )
+    threat, side = threat_of(held.row), participation_of(held.row)
+    note = f"{_nearer(held, seen)}, {_FROM.get(threat, f'from the {threat}')}"
+    attack = attack_name(str(held.row.get("attack") or "attack"))
+    by = f"{attack}; threat {threat}{'' if threat == 'update' else f', participation {side}'}"
+    return Tile(title, technical, held.media, seen.rebuilt, note, _figures(held, seen.scores, by))
 
 
 def _nearer(held: Contents, seen: Picture) -> str:
@@ -127,6 +138,18 @@ def _nearer(held: Contents, seen: Picture) -> str:
     return "nearer than the guess" if seen.likeness > blind else "no nearer than the guess"
 
 
-def _figures(held: Contents, scores: Mapping[str, float | None]) -> str:
+def _guessed(held: Contents) -> str:
+    """The guess of the metric that is shown, in the row's words."""
+    return guess_of(str(section(held.row, "reconstruction").get("blind", {}).get("guess") or ""),
+                    held.exposure)  # fmt: skip
+
+
+def _told(held: Contents) -> str:
+    """What whoever guesses knows all the same: a guess of the class looks like its records."""
+    return "told its kind, not the record" if "class" in _guessed(held) else "of any such record"
+
+
+def _figures(held: Contents, scores: Mapping[str, float | None], by: str) -> str:
     value = scores.get(held.exposure)
-    return "" if value is None else f"{held.exposure.upper()} {score(value)}"
+    shown = "" if value is None else f"{held.exposure.upper()} {score(value)}"
+    return "; ".join(part for part in (by, shown) if part)

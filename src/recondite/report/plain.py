@@ -153,7 +153,7 @@ def plain_of(
         cost=_cost(point, base),
         chance=_chance(standing),
         tests=_tests(standing),
-        proven=_proven(standing, open_labels=point.open_labels),
+        proven=_proven(standing, known, open_labels=point.open_labels),
         uncovered=_uncovered(standing, known),
     )
 
@@ -199,14 +199,17 @@ def limit_of(bound: float | None, count: int = 10) -> str:
 _ASIDE = " That leaves the label aside: this defence does not hide it."
 
 
-def _proven(standing: Standing, *, open_labels: bool) -> str:
+def _proven(standing: Standing, known: Standing | None, *, open_labels: bool) -> str:
+    """What nobody can do, with what they are not told where the limit rests on that."""
     if standing.rero is None:
         return "Nothing, for this intruder."
     if standing.rero >= VACUOUS:
         return "Nothing that means anything: the limit is that anybody may always succeed."
+    rests = known is not None and known.rero != standing.rero
+    untold = ", without being told when your record was used," if rests else ""
     return (
-        f"Nobody who {_SEES.get(standing.view[0], 'sees this')} rebuilds your record, or picks it "
-        f"out of 10, more than {in_ten_at_most(standing.rero)} times."
+        f"Nobody who {_SEES.get(standing.view[0], 'sees this')}{untold} rebuilds your record, or "
+        f"picks it out of 10, more than {in_ten_at_most(standing.rero)} times."
         f"{_ASIDE if open_labels else ''}"
     )
 

@@ -54,7 +54,7 @@ class Point:
       notions: Upper bounds; None where a notion is not defined.
       reasons: Why a notion is not defined.
       delta: δ of its ε.
-      subject: What ε protects.
+      subject: What the row's capacity and information are about.
       neighbouring: Which data sets ε compares.
       rero_prior: The blind guess of its ReRo bound.
       rows: The rows it was made of.
@@ -82,6 +82,11 @@ class Point:
             return self.notions[key]
         found = self.values.get(key)
         return found.mean if found else None
+
+    @property
+    def protects(self) -> str:
+        """The unit of protection of ε. Capacity may speak of a gradient; ε never does."""
+        return "one record" if "gradient" in self.subject else self.subject
 
     @property
     def undefended(self) -> bool:

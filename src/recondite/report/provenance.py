@@ -75,7 +75,7 @@ def per_defence(points: Sequence[Point], runs: Sequence[StoredRun]) -> list[Row]
             "labels": ", ".join([*(point.label for point in same[:12]), *["…"][: len(same) > 12]]),
             "training": training or "as for all",
             "relation": same[0].neighbouring or "none: no bound compares data sets",
-            "protects": same[0].subject,
+            "protects": same[0].protects if same[0].neighbouring else "nothing",
             "assumptions": list(rests),
         }
         for (run, defence, training, rests), same in lines.items()
@@ -118,7 +118,7 @@ def scope(points: Sequence[Point]) -> list[str]:
             f"{', …' if len(plain) > 4 else ''}) on the same records: whoever gets one of them, or "
             "its gradients, is not held back by any ε.",
         )
-    subjects = sorted({p.subject for p in points if p.notions["epsilon"] is not None})
+    subjects = sorted({p.protects for p in points if p.bounded and p.neighbouring})
     relations = sorted({p.neighbouring for p in points if p.neighbouring})
     if len(subjects) > 1 or len(relations) > 1:
         lines.append(

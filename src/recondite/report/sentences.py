@@ -30,7 +30,10 @@ def who(view: View) -> str:
     """What the intruder sees and knows."""
     threat, side = view
     sees = _SEES.get(threat, f"sees the {threat}")
-    return f"{sees} and knows in which steps your record took part" if side == "known" else sees
+    if threat == "update":  # which is one that the record is in: nothing is left to be told
+        return sees
+    told = "and knows" if side == "known" else "without being told"
+    return f"{sees} {told} in which steps your record took part"
 
 
 def title(view: View) -> str:
@@ -41,9 +44,9 @@ def title(view: View) -> str:
 
 def risk(view: View, picked: Chance, bound: float | None, *, open_labels: bool = False) -> str:
     """The chance of being picked out, with its proof beside it."""
-    limit = (
-        "no bound is proven" if bound is None else f"no intruder can exceed {chance_at_most(bound)}"
-    )
+    limit = "no bound is proven"
+    if bound is not None and not _certain(bound):
+        limit = f"no such intruder can exceed {chance_at_most(bound)}"
     ends = f"{chance(picked.low)[:-1]}–{chance(picked.high)[:-1]}"
     drawn = "" if picked.among == "alike" else f", {picked.among},"
     return (
@@ -68,7 +71,7 @@ def cost(point: Point, undefended: Point | None) -> str:
 def proof(point: Point, standing: Standing) -> str:
     """What nobody can do, whoever they are."""
     parts = []
-    if standing.rero is not None:
+    if standing.rero is not None and not _certain(standing.rero):
         parts.append(
             f"{'Labels aside, no' if point.open_labels else 'No'} intruder who "
             f"{who(standing.view)} rebuilds your record, or picks it out of 10, "
@@ -78,7 +81,7 @@ def proof(point: Point, standing: Standing) -> str:
     if epsilon is not None and math.isfinite(epsilon):
         delta = "" if point.delta is None else f" at δ = {at_most(point.delta, 2)}"
         relation = f", {point.neighbouring}" if point.neighbouring else ""
-        parts.append(f"ε ≤ {at_most(epsilon)}{delta} for {_protected(point)}{relation}")
+        parts.append(f"ε ≤ {at_most(epsilon)}{delta} for {point.protects}{relation}")
     return f"{'; '.join(parts)}." if parts else "Nothing is proven for this intruder."
 
 
@@ -124,6 +127,6 @@ def _names(points: Sequence[Point], standing: Sequence[Standing]) -> str:
     return ", ".join(names[:_NAMES]) + more
 
 
-def _protected(point: Point) -> str:
-    """Whom ε speaks of. Rows name what capacity is about, which may be a gradient: ε is not."""
-    return "one record" if "gradient" in point.subject else point.subject
+def _certain(bound: float) -> bool:
+    """Whether a bound on a chance, as it is printed, promises nothing."""
+    return chance_at_most(bound) == "100%"

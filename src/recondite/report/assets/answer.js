@@ -50,9 +50,11 @@ const showAnswer = () => {
   const about = chosen ? said[chosen.id] : null;
   if (chosen) {
     const lost = (100 * (accuracy - chosen.accuracy)).toFixed(1);
+    // Where an accuracy comes from that nobody asked for.
+    const [usual, usually] = $('accuracy').value === DEFAULTS.accuracy ? DATA.usual : ['', ''];
     showEyebrow(...(met
-      ? [`Recommended, if the model must be right at least ${percent(accuracy)} of the time`, `For at least ${percent(accuracy)} test accuracy`]
-      : [`No proven defence keeps the model right ${percent(accuracy)} of the time; this comes nearest`, `Nothing tried protects at ${percent(accuracy)} test accuracy`]));
+      ? [`Recommended, if the model must be right at least ${percent(accuracy)} of the time${usual}`, `For at least ${percent(accuracy)} test accuracy${usually}`]
+      : [`No proven defence keeps the model right ${percent(accuracy)} of the time${usual}; this is nearest`, `Nothing tried protects at ${percent(accuracy)} test accuracy${usually}`]));
     $('verdict').replaceChildren(met ? 'Use ' : `Give up ${lost} points and you get `, element('strong', about.label), `: ${about.use}`);
   } else {
     showEyebrow('No recommendation', 'No recommendation');

@@ -4,17 +4,18 @@ const ROWS = 8; // shown before somebody asks for all
 const NAMES = 3; // of a rung on the first screen
 
 /** The ladder in short, on the first screen: how many stand on each rung, and the first of them. */
-const showShort = (rows) => {
+const showShort = (rows, left) => {
   for (const line of document.querySelectorAll('#short li')) {
     const here = rows.filter((row) => row.dataset.rung === line.dataset.rung);
     const names = here.slice(0, NAMES);
-    line.querySelector('b').textContent = here.length;
+    const count = here.length + left.filter((rung) => rung === line.dataset.rung).length;
+    line.querySelector('b').textContent = count;
     line.querySelector('.names > .plain').replaceChildren(...names.map((row) => {
       const name = row.querySelector('th .means');
       return meant(name.textContent, name.getAttribute('aria-describedby'));
     }));
     line.querySelector('.names > .technical').textContent = names.map((row) => row.querySelector('th .technical').textContent).join(', ');
-    line.querySelector('.more-names').textContent = here.length > NAMES ? ` and ${here.length - NAMES} more` : '';
+    line.querySelector('.more-names').textContent = count > names.length ? ` and ${count - names.length} more` : '';
   }
   if ($('short')) settle($('short'));
 };
@@ -37,7 +38,9 @@ const showLadder = (view, budget, chosen) => {
     rows.forEach((row, i) => row.classList.toggle('kept', i === 0 || row.dataset.rung !== rows[i - 1].dataset.rung));
     const table = body.closest('table');
     settle(table, itemsOf(table)[0]);
-    showShort(rows);
+    // Settings that the table has no room for are counted all the same.
+    const left = JSON.parse(table.dataset.left ?? '[]').map(([most, below]) => (most !== null && most <= budget ? 'proven' : below));
+    showShort(rows, left);
   });
 };
 
