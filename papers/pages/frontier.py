@@ -26,7 +26,7 @@ _HOW = (
     "σ is in units of what one record can move the sum, with layers clipped apart too. C = 1; a head's features have a norm of about 10. Partitions: the rows of a head's classes, the layers of a net; with one layer, per-layer clipping is flat clipping, and is left out.",
     "Poisson batches, but for random allocation. Noise on each record is accounted under replace-one, everything else under add-or-remove-one; channels under replace-one for the features alone. Bounds are on being picked out of ten.",
     "The sum of a batch's per-record directional noise is drawn from the normal law with its exact mean and total variance, and the attack scores by the same law: a better attacker may exist.",
-    "Of the channels the intruder is given the noisy copies themselves: one, or one for each use. The gain is the better of importance weights and the best linear guess given the class.",
+    "Of the channels the intruder is given the noisy copies themselves: one, or one for each use. Gradients may show less of a copy than the copy itself: channels face a stronger intruder here than noise on gradients does. The gain is the better of importance weights and the best linear guess given the class.",
     "Four views: the record, its mirror image, and both moved by two pixels, the same at every use; their gradients are averaged before clipping. De et al. (2022) draw views anew.",
     "Without noise the intruder subtracts all others and has the gradient itself: picked in 1, and no gain was measured.",
 )

@@ -25,6 +25,7 @@ from recondite_papers.tables import accounting, channel_claims, channel_verdicts
 from recondite_papers.tables import channel as channel_cells
 from recondite_papers.tables.cells import mean
 from recondite_papers.tables.channel_claims import once_costs
+from recondite_papers.tables.guesses import failing
 from recondite_papers.tables.intruder import finding as intruder_finding
 from recondite_papers.tables.intruder import table as intruder_cells
 from recondite_papers.tables.intruder import verdict as under_intruder
@@ -41,9 +42,11 @@ def page() -> None:
     )
     drawn = rows("channel-pictures")
     networks, inverted = rows("channel-networks"), rows("channel-networks-inversion")
-    found = channel_claims.of_lenet(accuracy, inversion, guide)
-    found += channel_verdicts.verdicts(defence, embedded, timed, drawn, networks, inverted)
-    expanded, intruder = rows("channel-taylor"), rows("intruder")
+    expanded, intruder, blind = rows("channel-taylor"), rows("intruder"), rows("blind")
+    found = channel_claims.of_lenet(accuracy, inversion, guide, blind, intruder)
+    found += channel_verdicts.verdicts(defence, embedded, timed, drawn, networks, inverted, blind)
+    worse, total = failing(channel_claims.at_best(inversion), blind, "channel")
+    stronger = next(v for v in found if v.claim == channel.CLAIMS["stronger"])
     found += under_intruder(intruder, inversion, "channel")
     found += taylor.first_order_verdict(expanded)
     parts = [
@@ -53,7 +56,8 @@ def page() -> None:
         "records, sized by the information that may pass.",
         "**In short.** Noise on data does what is claimed for it: more nats, more accuracy and less protection. The bound n·κ allows everything; noise drawn once leaks κ per record in all. "
         f"{once_costs(accuracy)} "
-        "White and Personalized defend better at equal κ, and worse at equal accuracy. The DP baselines' capacities are twice too large, and are per batch where a channel's κ is per record. "
+        f"White and Personalized defend better than Natural at equal κ: {stronger.stands}. {stronger.believe} The paper's gradient inversion does worse than the mean image, which sees nothing, in {worse} of {total} noisy settings. "
+        "The DP baselines' capacities are twice too large, and are per batch where a channel's κ is per record. "
         + intruder_finding(intruder, inversion, "channel"),
         "## Which claims stand",
         claims(found),
@@ -115,6 +119,7 @@ def page() -> None:
             "channel-networks",
             "channel-networks-inversion",
             "channel-taylor",
+            "blind",
             "intruder",
         ),
     ]

@@ -132,7 +132,7 @@ def test_a_noisy_copy_is_undone_as_far_as_its_noise_allows(data, scene):
 def test_the_job_has_a_block_for_every_table_of_reconstructions():
     named = [*job._COMPARE, *job._CHANNEL, *job._DIRDP, *job._EARLY]
     assert {name.partition("/")[0] for name in named} == set(STUDIES)
-    assert len(named) == len(set(named)) == 17
+    assert len(named) == len(set(named)) == 19
 
 
 def made(**more):

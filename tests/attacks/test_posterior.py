@@ -12,6 +12,7 @@ import recondite as rc
 from recondite import models
 from recondite.attacks import GaussNewton, ImportanceWeights, PublicPrior, registry
 from recondite.attacks.base import AttackRequest
+from recondite.attacks.posterior.channel import BehindNoise
 from recondite.attacks.posterior.floors import best_packing
 from recondite.attacks.posterior.generated import with_draws
 from recondite.attacks.posterior.gradients import BoundedGradient
@@ -21,7 +22,7 @@ from recondite.attacks.posterior.releases import released
 from recondite.attacks.posterior.strongest import exposure
 from recondite.attacks.scoring import blind_beside, public_of, scored
 from recondite.attacks.victim import Defended, RecordSets, Victim
-from recondite.channels import NaturalChannel
+from recondite.channels import NaturalChannel, WhiteChannel
 from recondite.gradients.leaked import leaked_gradients
 from recondite.leakage.floors import packings
 from recondite.mechanisms import (
@@ -233,6 +234,29 @@ def test_a_channels_posterior_beats_looking_and_fresh_copies_tell_more(digits):
     assert (
         registry.build("channel-posterior").exposed(AttackRequest(threat="training")) == "training"
     )
+
+
+@pytest.mark.parametrize("looks", [1, 13])
+def test_noise_that_follows_the_data_is_undone_as_well_as_a_linear_filter_can(digits, looks):
+    """White noise is least where records vary least: what the basis leaves out is no free look."""
+    public, records = digits.subset(range(600)), digits.subset(range(1000, 1040))
+    rows = public.images.flatten(1).double()
+    channel = WhiteChannel.fit(rows.numpy(), capacity=60.0)
+    noise = torch.as_tensor(np.asarray(channel.noise.covariance()))
+    truth = records.images.flatten(1).double()
+    normal = np.random.default_rng(0).standard_normal(truth.shape) / math.sqrt(looks)
+    copies = truth + torch.as_tensor(channel.noise.shape(normal))
+    behind = BehindNoise(PublicPrior(public, rank=20), noise, looks)
+    told = [int(label) for label in records.labels]
+    found = [behind.believed(copy, label) for copy, label in zip(copies, told, strict=True)]
+    images = torch.stack([image for _, image in found])
+    assert images.shape == records.images.shape
+    error = float((images.flatten(1) - truth).square().sum(1).mean())
+    own = torch.cov(rows.T)
+    linear = rows.mean(0) + (copies - rows.mean(0)) @ torch.linalg.solve(own + noise / looks, own)
+    assert error < 1.05 * float((linear - truth).square().sum(1).mean())
+    expected = sum(one.variance for one, _ in found) / len(found)
+    assert error == pytest.approx(expected, rel=0.35)
 
 
 def test_what_does_not_apply_is_refused_in_one_line(digits):

@@ -29,8 +29,8 @@ from recondite_papers.jobs.sink import Context, Row
 from recondite_papers.single_weights import SingleWeights
 
 __all__ = [
-    "KAPPAS", "SIGMAS", "STRENGTHS", "biswas2025", "faustini2022", "faustini2023", "intruder",
-    "tan2024",
+    "KAPPAS", "MORE", "SIGMAS", "STRENGTHS", "biswas2025", "faustini2022", "faustini2023",
+    "intruder", "tan2024",
 ]  # fmt: skip
 
 Rows = list[Row]
@@ -38,6 +38,8 @@ Rows = list[Row]
 # Biswas et al.: Table VI's, and on to where something is seen.
 SIGMAS = (1.23, 0.660, 0.461, 0.420, 0.321, 0.282, 0.229, 0.204, 0.174, 0.117, 0.0174)
 KAPPAS = (75, 100, 150, 200, 250, 300, 350, 400, 500, 2_000, 8_000, 20_000, 40_000)
+# Batch 128 once more, where the noise is little: ranks need settings in which something is seen.
+MORE = (3_000, 5_000, 12_000, 28_000, 80_000, 160_000)
 _ALONE = (75, 400, 500, 2_000, 8_000, 20_000)
 _SMALL = (75, 100, 150, 200, 250, 300, 350, 400)
 STRENGTHS = {"compare": 3, "dirdp": 10, "dirdp-v1": 10, "channel": 13}
@@ -126,6 +128,24 @@ def _compare(context: Context, name: str) -> Rows:
     if context.quick:
         guarded = [guarded[0], guarded[-1]]
     return _named("compare", name, "mlp", context.mark, _attack(context, model, scene, guarded, 7))
+
+
+def _little(context: Context, name: str) -> Rows:
+    """VMF noise in batches of 128, on to where it hides as little as the least Gaussian noise."""
+    data = compare.records(context, name)
+    model = network(data.shape, 10, seed=0)
+    many = (1, STRENGTHS["compare"])
+    guarded = [
+        Guarded(
+            {"defence": "vmf", "value": float(kappa)},
+            VonMisesFisher(float(kappa)),
+            batch=128,
+            releases=many,
+        )
+        for kappa in MORE
+    ]
+    found = _attack(context, model, _scene(context, data), guarded, 23)
+    return _named("compare", name, "mlp", context.mark, found)
 
 
 def _gaussian(sigma: float, counts: tuple[int, ...], **label: Any) -> Guarded:
@@ -217,7 +237,7 @@ def _noisy_gradients(context: Context, name: str) -> Rows:
 
 _COMPARE: dict[str, Callable[[Context], Rows]] = {
     f"compare/mlp/{name}": partial(_compare, name=name) for name in compare.DATA
-}
+} | {f"compare/little/{name}": partial(_little, name=name) for name in compare.DATA}
 _CHANNEL: dict[str, Callable[[Context], Rows]] = {
     "channel/copies/fashion-mnist": partial(_copies, name="fashion-mnist"),
     "channel/copies/cifar10": partial(_copies, name="cifar10"),

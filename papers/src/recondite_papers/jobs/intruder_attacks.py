@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 
 from recondite.accounting.composition import Composition
+from recondite.attacks.posterior.channel import BehindNoise
 from recondite.attacks.posterior.gauss_newton import GaussNewton
 from recondite.attacks.posterior.gradients import BoundedGradient
 from recondite.attacks.posterior.prior import PublicPrior
@@ -210,8 +211,7 @@ def on_copies(
     rows = scene.victims.images.flatten(1).double().cpu().numpy()
     images = torch.cat([scene.public.images, scene.victims.images])
     white = noise.whitened(images.flatten(1).double().cpu().numpy())
-    basis = noise.whitened(prior.basis.cpu().numpy())
-    middle = noise.whitened(prior.mean.cpu().numpy()[None])[0]
+    covariance = torch.as_tensor(np.asarray(noise.covariance()))
     generator = np.random.default_rng(seed)
     own = torch.eye(len(rows), dtype=torch.bool)
     wanted = torch.cat([scene.alike.cpu(), own], 1)
@@ -219,19 +219,19 @@ def on_copies(
     for count in releases:
         # The mean of k copies is sufficient: noise of a k-th of the variance.
         normal = generator.standard_normal(rows.shape) / math.sqrt(count)
-        seen = noise.whitened(rows + noise.shape(normal))
+        copies = rows + noise.shape(normal)
+        seen = noise.whitened(copies)
         squared = np.square(seen).sum(1)[:, None] - 2.0 * seen @ white.T + np.square(white).sum(1)
         likely = torch.as_tensor(-0.5 * count * squared).masked_fill(~wanted, -torch.inf)
-        vectors = torch.as_tensor(count * (seen - middle) @ basis.T).to(prior.mean)
-        precision = torch.as_tensor(count * basis @ basis.T).to(prior.mean)
-        means = [
-            prior.posterior(vector, precision, int(told)).mean
-            for vector, told in zip(vectors, scene.victims.labels, strict=True)
+        behind = BehindNoise(prior, covariance, count)
+        images = [
+            behind.believed(torch.as_tensor(copy).to(prior.mean), int(told))[1]
+            for copy, told in zip(copies, scene.victims.labels, strict=True)
         ]
         weights = torch.softmax(likely[:, : len(scene.public)], 1).to(scene.public.images.device)
         found = {
             "importance-weights": scene.scores(_mean(weights, scene)),
-            "channel-posterior": scene.scores(prior.images(torch.stack(means))),
+            "channel-posterior": scene.scores(torch.stack(images)),
         }
         picked = scene.picked(likely)
         low, _ = noise.std_range

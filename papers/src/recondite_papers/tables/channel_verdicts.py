@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from recondite_papers.printed import channel as tan
 from recondite_papers.tables.cells import Row, Verdict, mean
 from recondite_papers.tables.channel import DIED, improvements
+from recondite_papers.tables.guesses import failing as failing_rows
 
 __all__ = ["failing", "verdicts"]
 
@@ -20,6 +21,7 @@ def verdicts(
     drawn: Rows,
     networks: Rows = (),
     inverted: Rows = (),
+    blind: Rows = (),
 ) -> list[Verdict]:
     """Of each claim that there are rows for.
 
@@ -30,10 +32,11 @@ def verdicts(
       drawn: Faces.
       networks: Figure 9's other networks.
       inverted: Figure 14's other networks.
+      blind: What a guess that sees nothing scores.
     """
     return [
         *_networks(networks),
-        *_inverted(inverted),
+        *_inverted(inverted, blind),
         *_inversion(defence),
         *_membership(defence),
         *_embedding(embedded),
@@ -92,7 +95,7 @@ def _networks(rows: Rows) -> list[Verdict]:
     return [Verdict(claim, _stands(rights, parts), told, believe)]
 
 
-def _inverted(rows: Rows) -> list[Verdict]:
+def _inverted(rows: Rows, blind: Rows) -> list[Verdict]:
     at = {(r["model"], r["defence"], r["value"]): r["mse_scaled"] for r in rows}
     kappas = sorted({r["value"] for r in rows if r["defence"] == "natural"})
     out, said, rights = [], [], []
@@ -110,8 +113,16 @@ def _inverted(rows: Rows) -> list[Verdict]:
             said.append(f"{model}: larger MSE in {more} of {len(pairs)} pairs of equal κ{cut}")
     if said:
         claim = "White and Personalized defend better on the other networks too (Figure 14)."
-        believe = "At equal κ yes; at equal accuracy untested there."
-        out.append(Verdict(claim, _stands(rights), "; ".join(said) + _note(rows), believe))
+        worse, total = failing_rows([row for row in rows if row["value"]], blind, "channel")
+        stands, believe = _stands(rights), "At equal κ yes; at equal accuracy untested there."
+        if worse:
+            said.append(
+                f"the attack does worse than the mean image, which sees nothing, in {worse} of "
+                f"{total} noisy settings"
+            )
+        if worse > total / 2:
+            stands, believe = "undecided", "Undecided: errors of an attack that mostly fails."
+        out.append(Verdict(claim, stands, "; ".join(said) + _note(rows), believe))
     return out
 
 
@@ -245,7 +256,7 @@ def _embedding(rows: Rows) -> list[Verdict]:
             f"embeddings, {100 * mean(pixels['accuracy']):.1f} % on pixels"
         )
     stands = "stands" if exact else "falls"
-    believe = "True; embeddings hide pixels better at equal nats."
+    believe = "True; to a linear guesser embeddings hide pixels better."
     return [Verdict(tan.CLAIMS["embedding"], stands, "; ".join(said) + _note(rows), believe)]
 
 

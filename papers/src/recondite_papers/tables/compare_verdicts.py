@@ -309,16 +309,18 @@ def matched(
     more, fewer = sum(g > _GAIN for g in gaps), sum(g < -_GAIN for g in gaps)
     name, noisy, turned = max(pairs, key=lambda pair: abs(pair[1] - pair[2]))
     text += (
-        f". The intruder, who knows the defence and the others of the batch, gains at equal "
-        f"accuracy more against Gaussian noise at {more} of {len(pairs)} accuracies, more against "
-        f"VMF at {fewer}, and the same within {_GAIN:g} at the rest; most apart for {name}: "
-        f"{noisy:.2f} of the way from the blind guess to a copy against Gaussian, {turned:.2f} "
-        f"against VMF{marked(intruder)}"
+        ". The intruder, who knows the defence and the others of the batch, gains from releases at "
+        f"the initial weights, at equal accuracy, more against Gaussian noise at {more} of "
+        f"{len(pairs)} accuracies, more against VMF at {fewer}, and the same within {_GAIN:g} at "
+        f"the rest; most apart for {name}: {noisy:.2f} of the way from the blind guess to a copy "
+        f"against Gaussian, {turned:.2f} against VMF{marked(intruder)}. Initial weights are where "
+        "the average gradient is longest, and VMF noise with it: over whole runs the two are level "
+        "([the frontier](frontier.md))"
     )
     stands = "stands" if not fewer and more > len(pairs) / 2 else (
         "falls" if more <= fewer else "in part")  # fmt: skip
     believe = {
-        "stands": "VMF leaks less to somebody who knows the rest of the batch.",
+        "stands": "VMF leaks less at the first step; over runs they are level.",
         "in part": "At some accuracies only; at others both leak alike.",
         "falls": "No: at equal accuracy VMF protects no better.",
     }[stands]

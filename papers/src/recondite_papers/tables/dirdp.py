@@ -6,10 +6,12 @@ from collections.abc import Mapping, Sequence
 
 from recondite_papers.printed import dirdp
 from recondite_papers.tables.cells import Cell, Row, Verdict, cut_short, find, having, mean, spread
+from recondite_papers.tables.guesses import fails
 from recondite_papers.tables.intruder import beside
 
 __all__ = [
     "SILENT",
+    "WORSE",
     "dirdp_accuracy",
     "dirdp_images",
     "dirdp_puzzle",
@@ -97,6 +99,7 @@ def verdict(rows: Rows) -> Verdict:
 
 
 SILENT = "nothing to tell: the attack is at chance without defence too"
+WORSE = "nothing to tell: without defence too the attack does worse than the mean image"
 
 
 def _tells(plain: Row) -> bool:
@@ -166,8 +169,15 @@ def our_points(
     return out
 
 
-def trade_off(accuracy: Rows, members: Rows, images: Rows) -> list[Cell]:
-    """Figure 2: in what share of its points Gaussian noise is beaten by VMF noise."""
+def trade_off(accuracy: Rows, members: Rows, images: Rows, blind: Rows = ()) -> list[Cell]:
+    """Figure 2: in what share of its points Gaussian noise is beaten by VMF noise.
+
+    Args:
+      accuracy: Of the job "dirdp-accuracy".
+      members: Of the job "dirdp-membership".
+      images: Of the job "dirdp-iga".
+      blind: Of the job "blind": what a guess that sees nothing scores.
+    """
     cells = []
     for model, data, kind in panels():
         known = printed_points(model, data, kind)
@@ -178,6 +188,9 @@ def trade_off(accuracy: Rows, members: Rows, images: Rows) -> list[Cell]:
         plain = find(members, model=model, data=data, defence="none")
         if kind == "MIA-R" and plain is not None and not _tells(plain):
             why += f"; {SILENT}"
+        bare = find(images, model=model, data=data, defence="none")
+        if kind == "IGA" and bare is not None and fails(bare, blind, "dirdp"):
+            why += f"; {WORSE}"
         cells.append(
             Cell(
                 f"{model}, {data}, {kind}",

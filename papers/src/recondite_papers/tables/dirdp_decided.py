@@ -131,7 +131,7 @@ def verdicts(rows: Rows, intruder: Rows = ()) -> list[Verdict]:
     out = [
         Verdict(
             "VMF noise with ε_V up to 50 brings MIA-R to chance, on victims that learnt something.",
-            _by_partition(chance),
+            _by_partition(chance, {p: _most(rows, p) for p in parts}),
             told,
             _believe_members(rows, chance),
         )
@@ -163,8 +163,16 @@ def verdicts(rows: Rows, intruder: Rows = ()) -> list[Verdict]:
     return out
 
 
-def _by_partition(found: dict[str, bool]) -> str:
-    kept = [_NAMES[p] for p, right in found.items() if right]
+def _most(rows: Rows, blocks: str) -> str:
+    """What the victim itself learnt under a partition with κ up to 50, at most."""
+    weak = [r for r in having(rows, defence="vmf", blocks=blocks) if r["value"] <= WEAK]
+    return f" ({max(100 * mean(r['accuracy']) for r in weak):.0f}% right at most)"
+
+
+def _by_partition(found: dict[str, bool], noted: dict[str, str] | None = None) -> str:
+    """The partitions for which a claim stands, each with its note, and for which it falls."""
+    notes = noted or {}
+    kept = [_NAMES[p] + notes.get(p, "") for p, right in found.items() if right]
     lost = [_NAMES[p] for p, right in found.items() if not right]
     said = [
         f"{word} for {listed(part)}" for word, part in (("stands", kept), ("falls", lost)) if part

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -14,14 +14,14 @@ from recondite import _validate
 from recondite.attacks.base import Attack, AttackRequest, Available, DefenceFacts, Threat
 from recondite.attacks.knowledge import Knowledge
 from recondite.attacks.posterior.base import attacked
-from recondite.attacks.posterior.prior import PublicPrior
+from recondite.attacks.posterior.prior import Posterior, PublicPrior
 
 if TYPE_CHECKING:
     from recondite.attacks.outcome import Outcome
     from recondite.attacks.victim import Victim
     from recondite.records import ImageSet
 
-__all__ = ["ChannelPosterior"]
+__all__ = ["BehindNoise", "ChannelPosterior"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,8 @@ class ChannelPosterior(Attack):
 
     The noise is normal and known, so that under Gaussian mixtures around public records the
     posterior is exact: Wiener's filter at one end, importance weights at the other, each counting
-    as much as the copy makes it likely. The holder of the copy sees it directly; of an update he
+    as much as the copy makes it likely; what the largest components leave out is guessed linearly
+    (``BehindNoise``). The holder of the copy sees it directly; of an update he
     can see no more than that, since the gradient is of the copy.
 
     Attributes:
@@ -117,26 +118,71 @@ class ChannelPosterior(Attack):
         if channel is None:
             raise ValueError(f"{self.name} needs a fitted channel: choose one as defence")
         prior = PublicPrior(public, rank=self.rank)
-        covariance = torch.as_tensor(np.asarray(channel.noise.covariance())).to(prior.mean)
-        # Along the basis the copies are the coordinates plus normal noise; what lies outside of it
-        # is noise to the attacker, who knows its variance.
-        seen = torch.linalg.solve(covariance, prior.basis.T)  # (features, rank)
         looks = copies.shape[1]
-        precision = looks * (prior.basis @ seen)
-        precision = 0.5 * (precision + precision.T)
-        vectors = (copies.to(prior.mean) - prior.mean).sum(1) @ seen
-        made = []
-        for number, vector in enumerate(vectors):
+        seen = BehindNoise(prior, torch.as_tensor(np.asarray(channel.noise.covariance())), looks)
+        made, images = [], []
+        for number, copy in enumerate(copies.to(prior.mean).mean(1)):
             label = None if told is None else int(told.labels[number])
-            made.append(prior.posterior(vector, precision, label))
-            victim.progress(self.name, (number + 1) / len(vectors))
+            believed, image = seen.believed(copy, label)
+            made.append(believed)
+            images.append(image)
+            victim.progress(self.name, (number + 1) / len(copies))
         labels = torch.tensor([max(one.labels, key=one.labels.__getitem__) for one in made])
         deviations = public.std or (1.0,)
         unit = sum(value * value for value in deviations) / len(deviations)
         expected = sum(one.variance for one in made) / len(made) / prior.mean.numel() * unit
-        images = prior.images(torch.stack([one.mean for one in made]))
         return (
-            images,
+            torch.stack(images),
             labels,
             {"expected_mse": expected, "public_records": float(len(public))},
         )
+
+
+class BehindNoise:
+    """A record behind known normal noise, under a prior fitted on public records.
+
+    A record is its coordinates in the prior's basis and a remainder, normal with the covariance of
+    the public records' own. To the coordinates the remainder is noise: left out, a channel whose
+    noise is small in the directions of little variance would be taken to show the coordinates far
+    better than it does. Once the coordinates are believed, the best linear guess of the remainder
+    is added.
+
+    Attributes:
+      prior: Of the record.
+    """
+
+    def __init__(self, prior: PublicPrior, covariance: Tensor, looks: int) -> None:
+        """Prepares the linear parts, which do not depend on what was seen.
+
+        Args:
+          prior: Of the record.
+          covariance: Of the noise on one copy, (features, features).
+          looks: How many copies with fresh noise the mean that is seen is of.
+        """
+        self.prior = prior
+        remainder = prior.remainder
+        total = covariance.to(prior.mean) / looks + remainder
+        # The two are symmetric: (noise + remainder)⁻¹·remainder, transposed, is the linear guess.
+        solved = torch.linalg.solve(total, torch.cat([prior.basis.T, remainder], 1))
+        self._seen = solved[:, : prior.rank]
+        self._linear = solved[:, prior.rank :]
+        precision = prior.basis @ self._seen
+        self._precision = 0.5 * (precision + precision.T)
+        self._left = float((remainder.diagonal() - (remainder * self._linear.T).sum(1)).sum())
+
+    def believed(self, mean: Tensor, label: int | None) -> tuple[Posterior, Tensor]:
+        """The posterior of the coordinates, and the image that is expected.
+
+        Args:
+          mean: Of the copies that were seen, (features,).
+          label: The record's class, where it is known.
+        """
+        prior = self.prior
+        apart = mean.flatten() - prior.mean
+        found = prior.posterior(apart @ self._seen, self._precision, label)
+        along = found.mean @ prior.basis
+        guess = along + (apart - along) @ self._linear
+        # What stays unknown of the remainder, in place of all of it.
+        variance = max(0.0, found.variance - prior.outside) + max(0.0, self._left)
+        image = (prior.mean + guess).reshape(prior.shape)
+        return replace(found, variance=variance), image

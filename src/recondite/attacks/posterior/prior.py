@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -25,6 +26,7 @@ _EXACT = 1_024  # features up to which they are computed exactly
 _SHARES = (1.0, 0.5, 0.25, 0.1)  # h
 _FEW = 4_000  # public records up to which moved copies are added
 _RIDGE = 1e-3  # of the components' variance
+_EVEN = 0.05  # share of what the basis leaves out that is taken to be alike in every direction
 _OWN = 0.5  # weight of a class's own covariance beside the one that all classes share
 
 
@@ -78,6 +80,7 @@ class PublicPrior:
         self.outside = max(0.0, total - float(variances.sum()))
         self._inverse = vectors / variances.sqrt()[:, None]
         self._labels = public.labels.to(rows.device)
+        self._records = public.images.detach()
         self._public = self.coordinates(public.images)
         moved = public.images[:0]
         if len(public) <= _FEW:
@@ -92,6 +95,20 @@ class PublicPrior:
     def rank(self) -> int:
         """Coordinates of a record."""
         return len(self.basis)
+
+    @cached_property
+    def remainder(self) -> Tensor:
+        """Covariance of what the basis leaves out of a record, (features, features).
+
+        A small share of it is alike in all directions: few public records span few of them, and a
+        direction in which nothing was seen to vary would be believed to carry no record at all.
+        """
+        rows = self._records.flatten(1).to(self.mean) - self.mean
+        rows -= rows @ self._inverse.T @ self.basis
+        count, features = rows.shape
+        even = _EVEN * self.outside / features
+        own = (1.0 - _EVEN) / (count - 1) * (rows.T @ rows)
+        return own + even * torch.eye(features, dtype=own.dtype, device=own.device)
 
     def coordinates(self, images: Tensor) -> Tensor:
         """(n, c, h, w) to (n, rank)."""
