@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from recondite.numerics import random as source_module
+from recondite.numerics import sphere_vector
 from recondite.numerics.random import NumpySource, TorchSource, is_torch, random_source
+from recondite.numerics.secure import SecureGenerator
 from recondite.numerics.sphere import cosines, sample_vmf
 
 DIMS = (2, 3, 10, 1_000, 13_700, 10**6)
@@ -238,9 +240,12 @@ def test_unit_norm_of_a_single_row(dim):
     assert y.shape == (dim,)
 
 
+@pytest.mark.parametrize("piece", [None, 120])
 @pytest.mark.parametrize(("dim", "kappa"), [(256, 0.0), (300, 60.0), (13_700, 2_000.0)])
-def test_single_rows_follow_the_same_law(dim, kappa):
-    # One row on torch has a path of its own.
+def test_single_rows_follow_the_same_law(monkeypatch, dim, kappa, piece):
+    # One row on torch has a path of its own, and so have long ones, which are drawn in pieces.
+    if piece is not None:
+        monkeypatch.setattr(sphere_vector, "_PIECE", piece)
     generator = torch.Generator().manual_seed(dim)
     x = torch.linspace(1.0, 2.0, dim, dtype=torch.float64)
     draws = torch.stack([sample_vmf(x, kappa, generator) for _ in range(2_000)]).numpy()
@@ -258,8 +263,36 @@ def test_single_rows_follow_the_same_law(dim, kappa):
     assert torch.equal(*same)
 
 
+def test_pieces_change_nothing_but_rounding(monkeypatch):
+    row = torch.linspace(1.0, 2.0, 8_000)
+    whole = sample_vmf(row, 90.0, torch.Generator().manual_seed(1))
+    monkeypatch.setattr(sphere_vector, "_PIECE", 1_600)
+    pieces = sample_vmf(row, 90.0, torch.Generator().manual_seed(1))
+    assert torch.allclose(whole, pieces, rtol=1e-4, atol=1e-8)
+    assert not torch.equal(pieces, sample_vmf(row, 90.0))
+
+
+def test_a_long_row_made_with_the_same_seed(monkeypatch):
+    monkeypatch.setattr(sphere_vector, "_PIECE", 400)
+    row = torch.empty(4_000).normal_(generator=torch.Generator().manual_seed(1))
+    drawn = sample_vmf(row, 4_000.0, torch.Generator().manual_seed(1))
+    cosine = float(drawn.double() @ row.double() / row.double().norm())
+    assert 0.5 < cosine < 0.7  # A_p(κ) is 0.62: noise along the row alone would give 1
+
+
+@pytest.mark.parametrize("secure", [False, True])
+def test_long_rows_in_secure_mode_too(monkeypatch, secure):
+    monkeypatch.setattr(sphere_vector, "_PIECE", 500)
+    row = torch.linspace(1.0, 2.0, 2_100)
+    drawn = sample_vmf(row, 50.0, SecureGenerator() if secure else None)
+    assert float(drawn.double().norm()) == pytest.approx(1.0, abs=1e-6)
+    assert not torch.equal(drawn, row / row.norm())
+
+
+@pytest.mark.parametrize("piece", [10**9, 100])
 @pytest.mark.parametrize("scale", [1e-42, 1e-30, 1e-21, 1e-11, 1e11, 1e30])
-def test_single_rows_of_any_scale(scale):
+def test_single_rows_of_any_scale(monkeypatch, scale, piece):
+    monkeypatch.setattr(sphere_vector, "_PIECE", piece)
     row = torch.linspace(0.5, 1.0, 300) * scale
     exact = row.double() / row.double().norm()
     y = torch.stack([sample_vmf(row, 3e5) for _ in range(100)]).double()

@@ -180,15 +180,28 @@ def safe_factors(bound: Bound, squared: torch.Tensor, scale: float = 1.0) -> tor
     factors = bound.factors(norms.square()).abs()
     if math.isfinite(bound.norm):
         limits: torch.Tensor | float = bound.norm
-        sizes = torch.linalg.vector_norm(factors * norms, dim=1, keepdim=True)
+        sizes = factors * norms
         apart = bound.layer_norms()
         if apart is not None:
             limits = _limits(apart, squared.device, squared.dtype)
-            sizes = factors * norms
-        factors = factors * (limits / sizes).clamp(max=1.0).nan_to_num(nan=1.0)
+        else:
+            sizes = torch.linalg.vector_norm(sizes, dim=1, keepdim=True)
+        share = (limits / sizes).clamp(max=1.0)
+        held = factors * share * scale
+        if not held.is_cuda and _ordinary(held):  # else nothing may wait for an answer
+            return held
+        factors = factors * share.nan_to_num(nan=1.0)
     factors = (factors * scale).clamp(max=_MOST)
     usable = torch.isfinite(factors) & torch.isfinite(norms) & (factors >= _LEAST)
     return factors.masked_fill(~usable, 0.0)
+
+
+def _ordinary(factors: torch.Tensor) -> bool:
+    """Whether all are finite and keep their digits; NaN is neither more nor less than a limit."""
+    if factors.numel() == 0:
+        return False
+    low, high = torch.aminmax(factors)
+    return float(low) >= _LEAST and float(high) <= _MOST
 
 
 _RULES = {"flat": Clip, "scale": Scale, "automatic": Automatic, "psac": Psac}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
@@ -176,8 +176,11 @@ class Collector:
             if kept is not None:
                 factors = factors.masked_fill(~kept[:, None], 0.0)
             sums: Grads = {}
-            for column, (layer, rule) in enumerate(self.rules.items()):
-                sums.update(rule.weighted_sum(calls[layer][0], factors[:, column]))
+            with norms.full_precision():  # the norms are those of numbers that are summed as such
+                for (layer, rule), column in zip(
+                    self.rules.items(), factors.unbind(1), strict=True
+                ):
+                    sums.update(rule.weighted_sum(calls[layer][0], column))
         self.tape.clear()
         return torch.cat([sums[p].reshape(-1) for p in self.parameters])
 
@@ -367,6 +370,7 @@ def _into_ball(parts: list[torch.Tensor], radius: float) -> None:
         part.mul_(factor)
 
 
-def _no_autocast(parameter: torch.Tensor) -> torch.autocast:
+def _no_autocast(parameter: torch.Tensor) -> AbstractContextManager[object]:
     """Norms and sums stay in single precision where ``step`` is called within autocast."""
-    return torch.autocast(parameter.device.type, enabled=False)
+    kind = parameter.device.type
+    return torch.autocast(kind, enabled=False) if torch.is_autocast_enabled(kind) else nullcontext()

@@ -1,14 +1,15 @@
-"""The patches that a convolution multiplies by its weights, of a whole batch at once."""
+"""The patches that a convolution multiplies by its weights, of a whole batch or a few records."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-__all__ = ["patches"]
+__all__ = ["copied_patches", "patches"]
 
 Pair = tuple[int, int]
 
@@ -26,6 +27,58 @@ def patches(images: Tensor, kernel: Pair, dilation: Pair, padding: Pair, stride:
         images, kernel, dilation, padding, stride
     )
     return found
+
+
+def copied_patches(
+    images: Tensor,
+    kernel: Pair,
+    dilation: Pair,
+    padding: Pair,
+    stride: Pair,
+    places: Sequence[int],
+    most: int,
+) -> Iterator[Tensor]:
+    """Patches of some images after another: (images, positions, kernel·channels), channels last.
+
+    The memory of each is that of the one before.
+
+    Args:
+      images: Of the batch.
+      kernel: Its height and width.
+      dilation: Between the kernel's numbers.
+      padding: Zeros around the image.
+      stride: Between positions.
+      places: Positions down and across.
+      most: Images at a time.
+
+    >>> images = torch.arange(9.0).view(1, 1, 3, 3)
+    >>> next(copied_patches(images, (2, 2), (1, 1), (0, 0), (1, 1), (2, 2), 8))[0, 3]
+    tensor([4., 5., 7., 8.])
+    """
+    count, channels, height, width = images.shape
+    most = min(most, count)
+    padded = images.new_zeros(most, height + 2 * padding[0], width + 2 * padding[1], channels)
+    inner = padded[:, padding[0] : padding[0] + height, padding[1] : padding[1] + width]
+    one, down, across, _ = padded.stride()
+    windows = padded.as_strided(
+        (most, *places, *kernel, channels),
+        (
+            one,
+            down * stride[0],
+            across * stride[1],
+            down * dilation[0],
+            across * dilation[1],
+            1,
+        ),
+    )
+    held = images.new_empty(windows.shape)
+    flat = held.view(most, places[0] * places[1], -1)
+    last = images.permute(0, 2, 3, 1)
+    for start in range(0, count, most):
+        size = min(most, count - start)
+        inner[:size].copy_(last[start : start + size])
+        held[:size].copy_(windows[:size])
+        yield flat[:size]
 
 
 class _Patches(torch.autograd.Function):

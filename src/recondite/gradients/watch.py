@@ -50,7 +50,8 @@ class Watch:
         self._names = {layer: name or "model" for name, layer in model.named_modules()}
         self._depth = 0
         self._checked: set[nn.Module] = set()
-        self._before: list[tuple[str, torch.Tensor, int]] = []
+        # Parameters and buffers: names, where they are held, what they were, how often written to.
+        self._before: list[tuple[str, dict[str, Any], str, torch.Tensor, int]] = []
         self._values: dict[str, torch.Tensor] | None = None
         self._rows = True
         self.inputs: list[list[torch.Tensor]] = []
@@ -59,6 +60,8 @@ class Watch:
             for module in model.modules()
             if (trained := [part for part in module.modules() if part in layers])
         }
+        # A model whose parts are exchanged is refused at the step (recondite.training.guard).
+        self._places = {module: _places(module) for module in self._inside}
         self._watched: list[tuple[nn.Module, Any]] = []
         self.attach()
 
@@ -110,7 +113,12 @@ class Watch:
                 self._checked.add(module)
         given = [t.detach() for t in _tensors((args, kwargs)) if t.dim() and len(t) == rows]
         self.inputs.append(given)
-        self._before = [(name, t, t._version) for name, t in _state(module)]
+        self._before = [
+            (prefix, held, key, tensor, tensor._version)
+            for prefix, held in self._places[module]
+            for key, tensor in held.items()
+            if tensor is not None
+        ]
         self._values = {n: t.clone() for n, t in module.named_buffers()} if first else None
         if self._rows:
             self.first_step.enter(module, args, kwargs, rows)
@@ -123,16 +131,16 @@ class Watch:
         self._tape.rows = None
         before, self._before = self._before, []
         values, self._values = self._values, None
-        now = dict(_state(module))
-        for name, tensor, version in before:
-            same = now.get(name) is tensor and tensor._version == version
-            if same and values is not None and name in values:
+        for prefix, held, key, tensor, version in before:
+            same = held.get(key) is tensor and tensor._version == version
+            if same and values is not None and prefix + key in values:
                 # Kernels that update running statistics do not always count as a change.
-                same = torch.equal(tensor, values[name])
+                same = torch.equal(tensor, values[prefix + key])
             if not same:
                 raise ValueError(
-                    f"{self._names[module]} changes {name} in its forward pass: what is stored of "
-                    "the data there carries no noise; remove it, or put that layer in eval mode"
+                    f"{self._names[module]} changes {prefix + key} in its forward pass: what is "
+                    "stored of the data there carries no noise; remove it, or put that layer in "
+                    "eval mode"
                 )
 
     def _training(self, module: nn.Module) -> bool:
@@ -239,13 +247,15 @@ class Watch:
             self._tape.recording, self._tape.probe, self._tape.rows = recording, None, rows
 
 
-def _state(module: nn.Module) -> Iterator[tuple[str, torch.Tensor]]:
-    """Buffers and parameters; those of spectral normalisation follow from the weights."""
+def _places(module: nn.Module) -> list[tuple[str, dict[str, Any]]]:
+    """What holds parameters and buffers; spectral normalisation's follow from the weights."""
+    found: list[tuple[str, dict[str, Any]]] = []
     for prefix, part in module.named_modules():
         dot = f"{prefix}." if prefix else ""
-        yield from ((dot + key, p) for key, p in part._parameters.items() if p is not None)
+        found.append((dot, part._parameters))
         if not isinstance(part, _SpectralNorm):
-            yield from ((dot + key, b) for key, b in part._buffers.items() if b is not None)
+            found.append((dot, part._buffers))
+    return found
 
 
 def _tensors(values: Any) -> Iterator[torch.Tensor]:

@@ -92,7 +92,8 @@ def sample_vmf(
         return draw_vmf(directions, (dim,), (kappa,), generator, zero=zero)
     rows = directions.reshape(-1, dim)
     rows = _at_least_single(rows)
-    if is_torch(rows) and len(rows) == 1 and SMALL <= dim <= SINGLE:
+    one = is_torch(rows) and len(rows) == 1 and dim >= SMALL
+    if one and (dim <= SINGLE or rows.device.type == "cpu"):
         drawn = draw_single(rows[0], kappa, random_source(rows, generator))
         if drawn is not None:
             return drawn.reshape(directions.shape)

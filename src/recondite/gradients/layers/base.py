@@ -142,7 +142,12 @@ def _sizes(gradients: Grads) -> torch.Tensor:
 
 
 def _added(gradients: Grads, weights: torch.Tensor) -> Grads:
-    return {p: torch.tensordot(weights.to(g.dtype), g, 1) for p, g in gradients.items()}
+    found = {}
+    for parameter, gradient in gradients.items():
+        turned, places = norms.in_memory(gradient)
+        row = weights.to(gradient.dtype)[None] @ turned.reshape(len(turned), -1)
+        found[parameter] = row.view(1, *turned.shape[1:]).permute(places)[0]
+    return found
 
 
 def _chunk(entry: Entry) -> int:

@@ -10,6 +10,7 @@ from torch.nn import functional
 
 from recondite.gradients.layers import norms
 from recondite.gradients.layers.base import CHUNK, Grads, LayerRule, quick_sizes, trainable
+from recondite.gradients.layers.conv_gradients import from_patches, patches_are_quicker
 from recondite.gradients.patches import patches
 from recondite.gradients.tape import Entry, Tape, record, wide
 
@@ -76,7 +77,7 @@ class Conv2dRule(LayerRule):
         return out
 
     def per_sample(self, entry: Entry) -> Grads:
-        """By one grouped convolution."""
+        """By one grouped convolution, or products of patches."""
         a, b = _single(entry)
         conv: Any = entry.layer
         out: Grads = {}
@@ -129,12 +130,15 @@ def _patches(conv: Any, a: torch.Tensor, b: torch.Tensor) -> tuple[torch.Tensor,
 def _gradients(conv: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
     """Every sample's weight gradient: the samples side by side as groups of one convolution.
 
-    A GPU would run a kernel for every sample: there they are one product of patches.
+    Or by products of patches, where they are quicker. A GPU would run a kernel for every sample:
+    there they are one product of patches.
     """
     size = len(a)
     if a.is_cuda:
         windows, grads = _patches(conv, a, b)
         return (grads @ windows.mT).reshape(size, *conv.weight.shape)
+    if size and patches_are_quicker(conv, b[0, 0].numel()):
+        return from_patches(conv, a.to(b.dtype), b, _sides(conv))
     side_by_side = a.reshape(1, -1, *a.shape[2:]), b.reshape(1, -1, *b.shape[2:])
     weight = conv.weight.detach().to(b.dtype)
     weights = weight.expand(size, *weight.shape).reshape(-1, *weight.shape[1:])
@@ -147,6 +151,19 @@ def _gradients(conv: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
 def _padding(conv: Any) -> Any:
     """What is left to pad when the tape's image is convolved."""
     return conv.padding if conv.padding_mode == "zeros" else (0, 0)
+
+
+def _sides(conv: Any) -> tuple[int, int]:
+    """The zeros that are left to pad, as numbers: above and below, left and right."""
+    padding = _padding(conv)
+    if padding == "valid":
+        return (0, 0)
+    if padding == "same":
+        whole = [d * (k - 1) for d, k in zip(conv.dilation, conv.kernel_size, strict=True)]
+        if any(extra % 2 for extra in whole):
+            raise ValueError("padding 'same' with an even kernel is not supported: pad explicitly")
+        return whole[0] // 2, whole[1] // 2
+    return int(padding[0]), int(padding[1])
 
 
 def _patch_norms(conv: Any, a: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
@@ -182,14 +199,6 @@ def _convolution_backward(
     groups: int,
     mask: tuple[bool, bool, bool],
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    padding = _padding(conv)
-    if padding == "valid":
-        padding = (0, 0)
-    if padding == "same":
-        whole = [d * (k - 1) for d, k in zip(conv.dilation, conv.kernel_size, strict=True)]
-        if any(extra % 2 for extra in whole):
-            raise ValueError("padding 'same' with an even kernel is not supported: pad explicitly")
-        padding = tuple(extra // 2 for extra in whole)
     sizes = [conv.out_channels] if mask[2] else None
     result: tuple[torch.Tensor, torch.Tensor, torch.Tensor] = torch.ops.aten.convolution_backward(
         grad,
@@ -197,7 +206,7 @@ def _convolution_backward(
         weight,
         sizes,
         conv.stride,
-        padding,
+        _sides(conv),
         conv.dilation,
         False,
         (0, 0),

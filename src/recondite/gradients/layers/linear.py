@@ -55,7 +55,9 @@ class LinearRule(LayerRule):
         out: Grads = {}
         weight, bias = trainable(entry.layer, "weight"), trainable(entry.layer, "bias")
         with norms.full_precision():
-            if weight is not None:
+            if weight is not None and b.dim() == 2:
+                out[weight] = (b * weights[:, None]).mT @ a
+            elif weight is not None:
                 scaled = b * weights.reshape(-1, *(1,) * (b.dim() - 1))
                 out[weight] = scaled.reshape(-1, b.shape[-1]).mT @ a.reshape(-1, a.shape[-1])
             if bias is not None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 
@@ -29,6 +29,7 @@ __all__ = [
     "above",
     "full_precision",
     "gram",
+    "in_memory",
     "measured",
     "quick",
     "sizes",
@@ -61,7 +62,7 @@ def quick(values: torch.Tensor) -> torch.Tensor:
     """
     if _unseen[-1]:
         return measured(values)
-    flat = values.reshape(len(values), -1)
+    flat = in_memory(values)[0].reshape(len(values), -1)
     whole = flat.shape[1] // _BLOCK * _BLOCK
     parts = []
     if whole:
@@ -83,13 +84,29 @@ def sizes(values: torch.Tensor) -> torch.Tensor:
 
 def measured(values: torch.Tensor) -> torch.Tensor:
     """Upper bounds on the squared norms of rows, in double precision, at any scale of theirs."""
-    flat = values.reshape(len(values), -1)
+    flat = values
+    if flat.dim() != 2:
+        flat = in_memory(values)[0].reshape(len(values), -1)
     squared: torch.Tensor
     if flat.dtype == torch.float32 and fused(flat, None):
         squared = row_squares(flat)  # one kernel, and no copy
     else:  # the root and its square are two of the many roundings that are allowed for
         squared = torch.linalg.vector_norm(flat, dim=1, dtype=torch.float64).square_()
-    return squared.mul_(above(values.dtype, 0, flat.shape[1]))
+    return squared.mul_(above(flat.dtype, 0, flat.shape[1]))
+
+
+def in_memory(values: torch.Tensor) -> tuple[torch.Tensor, tuple[int, ...]]:
+    """Rows with their axes turned to the order they have in memory, and where each axis went.
+
+    >>> turned, places = in_memory(torch.zeros(2, 5, 7, 3).permute(0, 3, 1, 2))
+    >>> turned.shape, places, turned.permute(places).shape
+    (torch.Size([2, 5, 7, 3]), (0, 3, 1, 2), torch.Size([2, 3, 5, 7]))
+    """
+    if values.dim() < 3 or values.is_contiguous():
+        return values, tuple(range(values.dim()))
+    steps = values.stride()
+    order = (0, *sorted(range(1, values.dim()), key=lambda axis: -steps[axis]))
+    return values.permute(order), tuple(order.index(axis) for axis in range(values.dim()))
 
 
 def above(dtype: torch.dtype, terms: int, sums: int) -> float:
@@ -192,14 +209,23 @@ class full_precision:  # noqa: N801 (it is used as a function)
     such care: what is measured is what is summed.
     """
 
+    # Settings are the process's: whoever comes first sets them, and the last one sets them back.
+    _inside: ClassVar[int] = 0
+    _before: ClassVar[list[tuple[Any, str, Any]]] = []
+
     def __enter__(self) -> None:
-        self._before = []
+        kind = type(self)
+        kind._inside += 1
+        if kind._inside > 1:
+            return
         for place, attribute, exact in _settings():
             before = getattr(place, attribute)
             if before != exact:
                 setattr(place, attribute, exact)
-                self._before.append((place, attribute, before))
+                kind._before.append((place, attribute, before))
 
     def __exit__(self, *error: object) -> None:
-        for place, attribute, before in reversed(self._before):
-            setattr(place, attribute, before)
+        kind = type(self)
+        kind._inside -= 1
+        while kind._inside == 0 and kind._before:
+            setattr(*kind._before.pop())
