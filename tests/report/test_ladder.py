@@ -13,7 +13,7 @@ from recondite import Gaussian, Poisson, account
 from recondite.cli.comparison import show
 from recondite.notions.exposures import exposures
 from recondite.report.answer import Answers
-from recondite.report.evidence import FloorSeen, evidence, participation_of, threat_of
+from recondite.report.evidence import FloorSeen, evidence
 from recondite.report.intruders import _kind, intruders, victims
 from recondite.report.ladder import VIEWS, measured_by, rung
 from recondite.report.price import price
@@ -24,6 +24,7 @@ from recondite.report.recommend import (
     nearest,
     without_accuracy,
 )
+from recondite.report.released import participation_of, threat_of
 from recondite.report.rows import StoredRun
 from recondite.report.sentences import risk
 from recondite.report.words import chance, chance_at_most
