@@ -512,6 +512,21 @@ def test_measures_of_a_view_are_of_attacks_that_saw_no_more(modern):
             assert "gain" not in mine
 
 
+def test_games_that_know_batches_of_one_size_are_asked_for_by_the_other_participation(capsys):
+    """Rows of before say "secret" too: there is no such game among batches of one size."""
+    rows = [row for row in synthetic.modern_rows(seeds=1) if row["attack"] == "identification"]
+    rows = [row for row in rows if row["threat"] == "training"]
+    for row in rows:
+        row["privacy"]["schedule"] = {"sampling": "fixed-size"}
+    answers = answers_of(rows)
+    assert not any(one.findings or one.chances for one in answers.standings[SERVER])
+    assert all(one.chances for one in answers.standings[TOLD])
+    show(answers, SERVER, rows, "demo")
+    assert "participation secret: try --participation known" in " ".join(
+        capsys.readouterr().out.split()
+    )
+
+
 def test_several_updates_of_one_record_are_more_than_one_update():
     one = {"threat": "update", "reconstruction": {"releases": 1}, "attack_options": {}}
     many = {**one, "reconstruction": {"releases": 20}}
