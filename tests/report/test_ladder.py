@@ -14,7 +14,7 @@ from recondite.cli.comparison import show
 from recondite.metrics.membership import MembershipResult
 from recondite.notions.exposures import exposures
 from recondite.report.answer import Answers
-from recondite.report.evidence import FloorSeen, evidence, participation_of, threat_of
+from recondite.report.evidence import FloorSeen, evidence
 from recondite.report.intruders import _kind, intruders, victims
 from recondite.report.ladder import VIEWS, measured_by, rung
 from recondite.report.members import told_apart
@@ -26,6 +26,7 @@ from recondite.report.recommend import (
     nearest,
     without_accuracy,
 )
+from recondite.report.released import participation_of, threat_of
 from recondite.report.rows import StoredRun
 from recondite.report.sentences import proof, risk, who
 from recondite.report.words import chance, chance_at_most
@@ -572,6 +573,21 @@ def test_measures_of_a_view_are_of_attacks_that_saw_no_more(modern):
         mine = measured_by(point, view)
         if view[0] not in whole and view[0] != "training":
             assert "gain" not in mine
+
+
+def test_games_that_know_batches_of_one_size_are_asked_for_by_the_other_participation(capsys):
+    """Rows of before say "secret" too: there is no such game among batches of one size."""
+    rows = [row for row in synthetic.modern_rows(seeds=1) if row["attack"] == "identification"]
+    rows = [row for row in rows if row["threat"] == "training"]
+    for row in rows:
+        row["privacy"]["schedule"] = {"sampling": "fixed-size"}
+    answers = answers_of(rows)
+    assert not any(one.findings or one.chances for one in answers.standings[SERVER])
+    assert all(one.chances for one in answers.standings[TOLD])
+    show(answers, SERVER, rows, "demo")
+    assert "participation secret: try --participation known" in " ".join(
+        capsys.readouterr().out.split()
+    )
 
 
 def test_several_updates_of_one_record_are_more_than_one_update():

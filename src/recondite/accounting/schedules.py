@@ -29,8 +29,7 @@ class Schedule(ABC):
     Attributes:
       sampling: Its name.
       steps: Number of optimizer steps, that is of releases. Not epochs.
-      secret_batches: Whether its amplification asks that nobody knows who else is in a batch:
-        whoever knows the others' batches can tell whether a record is in them.
+      secret_batches: Whether amplification asks that nobody knows who else is in a batch.
     """
 
     sampling: ClassVar[str]
@@ -273,8 +272,7 @@ class RandomAllocation(Schedule):
 class FixedSize(Schedule):
     """Every batch is a fresh uniform subset of ``batch_size`` records, without replacement.
 
-    Accounted under replace-one with the pairs of Zhu, Dong and Wang (2022). All of a batch is
-    secret there: whoever knows which of the other records are in it can tell the rest.
+    Accounted under replace-one (Zhu, Dong and Wang, 2022), against who knows nobody's batches.
 
     Attributes:
       batch_size: Records in a batch.
@@ -320,10 +318,7 @@ class FixedSize(Schedule):
         """Probability that a batch holds any of ``group`` records."""
         if group + self.batch_size > self.records:
             return 1.0
-        left = self.records - self.batch_size
-        none = sum(
-            math.log1p(-self.batch_size / (left + self.batch_size - i)) for i in range(group)
-        )
+        none = sum(math.log1p(-self.batch_size / (self.records - i)) for i in range(group))
         return -math.expm1(none)
 
     def participations(self) -> tuple[int, float]:

@@ -119,7 +119,7 @@ def _head(metric: OwnMetric) -> str:
 
 def _unanswered(view: View, rows: list[Row]) -> str:
     """That nothing measured speaks of this intruder, and what would."""
-    from recondite.report.evidence import participation_of, threat_of
+    from recondite.report.released import participation_of, threat_of
 
     ran = [row for row in rows if row["attack"] != "none"]
     told = any((threat_of(row), participation_of(row)) == (view[0], "known") for row in ran)

@@ -10,15 +10,10 @@ import numpy as np
 
 from recondite.accounting.auditing import clopper_pearson_low
 from recondite.report.claims import ClaimedBound, claims
-from recondite.report.evidence import (
-    AttackFinding,
-    Chance,
-    evidence,
-    participation_of,
-    threat_of,
-)
+from recondite.report.evidence import AttackFinding, Chance, evidence
 from recondite.report.points import Point
 from recondite.report.quantities import attack_name, axis, bound
+from recondite.report.released import participation_of, threat_of
 from recondite.report.rows import Row, StoredRun, number, section
 from recondite.report.words import at_least, chance, figure
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from recondite.dossier.attacks import AttackTrial
 from recondite.dossier.source import DossierRun
 from recondite.report.answer import Answers
-from recondite.report.evidence import threat_of
+from recondite.report.released import threat_of
 
 __all__ = ["NOT_ANSWERED", "Question", "Table", "tables"]
 

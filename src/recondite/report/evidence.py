@@ -17,6 +17,7 @@ from recondite.records.display import guess_of
 from recondite.report.members import told_apart
 from recondite.report.points import Point
 from recondite.report.quantities import attack_name
+from recondite.report.released import participation_of, pooled, tells, threat_of
 from recondite.report.rows import Row, number, section
 from recondite.report.words import chance, score, whole
 
@@ -26,8 +27,6 @@ __all__ = [
     "FloorSeen",
     "ReconstructionGain",
     "evidence",
-    "participation_of",
-    "threat_of",
 ]
 
 # A copy of one victim that anybody recognises, and that no guess explains.
@@ -150,45 +149,6 @@ def evidence(point: Point) -> Evidence:
     return Evidence(tuple(findings), tuple(chances), tuple(rebuilt), tuple(_floors(point.rows)))
 
 
-def threat_of(row: Row) -> str:
-    """What the row's attack was given; rows of 0.1 do not say, but their results do."""
-    if _pooled(row):
-        return "training"  # several updates of one record are more than one
-    said = row.get("threat")
-    if isinstance(said, str) and said:
-        return said
-    made = section(row, "reconstruction")
-    if made.get("batch_size"):
-        return "update"
-    return "training" if made and made.get("victim") is None else "model"
-
-
-def participation_of(row: Row) -> str:
-    """Whether the row's attacker was told in which steps a record took part."""
-    if _pooled(row) or _tells(row):
-        return "known"  # whose updates are the same record's is told
-    return str(section(row, "attack_options").get("participation") or "secret")
-
-
-def _pooled(row: Row) -> bool:
-    """Whether an attack on updates saw several of the same record."""
-    seen = number(section(row, "reconstruction").get("releases"))
-    return row.get("threat") == "update" and seen is not None and seen > 1
-
-
-def _tells(row: Row) -> bool:
-    """Whether the row's attacker knew the others' batches where these tell of the record's too.
-
-    Batches of one size are accounted as wholly secret. An attacker of the training who knows who
-    else is in them knows more than that account allows: it says nothing against its bound.
-    """
-    schedule = section(section(row, "privacy"), "schedule")
-    if schedule.get("sampling") != "fixed-size" or threat_of(row) != "training":
-        return False
-    rebuilt = section(row, "reconstruction")
-    return bool(row.get("identification")) or rebuilt.get("images_from") == "training records"
-
-
 def _chances(rows: Sequence[Row]) -> list[Chance]:
     groups: dict[tuple[str, int, str], list[tuple[Row, Row]]] = {}
     for row in rows:
@@ -196,7 +156,7 @@ def _chances(rows: Sequence[Row]) -> list[Chance]:
             count = number(item.get("candidates"))
             if count and count >= 2 and number(item.get("rate")) is not None:
                 side = str(item.get("participation") or participation_of(row))
-                if side == "secret" and _tells(row):
+                if side == "secret" and tells(row):
                     continue  # as older rows have it: the same game as the one that is told
                 among = str(item.get("among") or "alike")
                 groups.setdefault((side, int(count), among), []).append((row, item))
@@ -363,7 +323,7 @@ def _membership(rows: Sequence[Row]) -> AttackFinding:
 def _floors(rows: Iterable[Row]) -> list[FloorSeen]:
     out: dict[FloorSeen, None] = {}
     for row in rows:
-        if _pooled(row):
+        if pooled(row):
             continue  # of so many releases: of one update too low, of a whole training too high
         schedule = section(section(row, "privacy"), "schedule")
         open_to_all = schedule.get("sampling") == "shuffled"  # nothing is sampled: no secret

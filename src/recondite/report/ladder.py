@@ -27,10 +27,9 @@ from recondite.report.evidence import (
     Chance,
     Evidence,
     evidence,
-    participation_of,
-    threat_of,
 )
 from recondite.report.points import Point, Values, measured
+from recondite.report.released import participation_of, threat_of
 from recondite.report.rows import number, section
 
 __all__ = [
