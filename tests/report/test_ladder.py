@@ -17,6 +17,7 @@ from recondite.report.evidence import FloorSeen, evidence, participation_of, thr
 from recondite.report.intruders import _kind, intruders, victims
 from recondite.report.ladder import VIEWS, measured_by, rung
 from recondite.report.members import told_apart
+from recondite.report.plain import plain_of
 from recondite.report.price import price
 from recondite.report.recommend import (
     Requirements,
@@ -26,7 +27,7 @@ from recondite.report.recommend import (
     without_accuracy,
 )
 from recondite.report.rows import StoredRun
-from recondite.report.sentences import risk
+from recondite.report.sentences import proof, risk
 from recondite.report.words import chance, chance_at_most
 
 SERVER, TOLD = ("training", "secret"), ("training", "known")
@@ -61,6 +62,24 @@ def test_an_attack_that_knows_nothing_seldom_beats_a_coin():
     assert sum(told_apart([row])[0] is True for row in rows) <= 18
     bare = {"membership": {"auc": 0.5, "tpr_at_0.01": 0.2}}
     assert told_apart([bare])[0] is None
+
+
+def test_noise_on_features_proves_nothing_of_labels():
+    # Labels go through a channel as they are: who sees them picks out of ten in two of three cases.
+    rows = synthetic.modern_rows(seeds=1)
+    for row in rows:
+        if row["defence"] == "gaussian":
+            row["notions"]["subject"] = "one record's features"
+    answers = answers_of(rows)
+    bounded = 0
+    for point, stand in zip(answers.points, answers.standings[SERVER], strict=True):
+        said = [proof(point, stand), plain_of(point, stand, None, None, None).proven]
+        features = point.defence == "gaussian"
+        bounded += features and stand.rero is not None and stand.rero < 0.9
+        assert all(("labels aside" in line) <= features for line in said)
+        if features and stand.rero is not None and stand.rero < 0.9:
+            assert all("out of 10 (labels aside)" in line for line in said)
+    assert bounded
 
 
 @pytest.fixture(scope="module")

@@ -120,7 +120,8 @@ class Answers:
                 f"{100 * SLACK:g}): give up {lost:.1f}, {point.label}."
             )
         bound = "" if stand.rero is None else (
-            f"No intruder picks you out of 10 in over {chance_at_most(stand.rero)}; "
+            f"No intruder picks you out of 10{stand.aside} in over "
+            f"{chance_at_most(stand.rero)}; "
         )  # fmt: skip
         epsilon = "ε not proven"
         if stand.epsilon is not None:
@@ -170,8 +171,8 @@ class Answers:
         bound, picked = chance_at_most(known[point].rero or 1.0), known[point].identification
         seen_so = "" if picked is None else f", and {chance(picked.rate)} was seen"
         return (
-            "If they know in which steps your record took part, no intruder picks it out of 10 in "
-            f"more than {bound} of cases{seen_so}."
+            "If they know in which steps your record took part, no intruder picks it out of 10"
+            f"{known[point].aside} in more than {bound} of cases{seen_so}."
         )
 
     def gate(self, view: View, requirements: Requirements) -> tuple[bool, str]:
@@ -294,7 +295,7 @@ def _tiles(point: Point, stand: Standing) -> list[tuple[str, str, str]]:
     return [
         ("test accuracy", percent(point.mean("accuracy")),
          "" if kept is None else span(kept.low, kept.high, share=True)),
-        ("rebuilt or picked out of 10", rero, "by anybody; a guess: 10%"),
+        ("rebuilt or picked out of 10", rero, f"by anybody{stand.aside}; a guess: 10%"),
         ("ε", epsilon, "" if point.delta is None else f"at δ = {at_most(point.delta, 2)}"),
         ("picked out of 10 here", "–" if picked is None else chance(picked.rate),
          "" if picked is None else f"95%: {chance(picked.low)}–{chance(picked.high)}"),

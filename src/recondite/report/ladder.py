@@ -54,6 +54,7 @@ BUDGET = 0.5  # of ReRo, where a guess is right one time in ten
 PRIOR = 0.1
 NAMED = 0.9  # picked out this often, a record is as good as named
 _TEN = 10
+_ASIDE = " (labels aside)"
 
 View = tuple[str, str]  # threat, participation
 VIEWS: tuple[View, ...] = tuple(
@@ -80,6 +81,8 @@ class Standing:
       contradicted: Whether an attack showed more than some bound of this defence allows.
       legible: Whether any attack, of any threat, rebuilt somebody so that anybody recognises them,
         or this intruder all but always picks the right one of ten.
+      aside: What the bounds leave out, after "picks it out of 10": labels, where only features have
+        noise. Labels are handed on as they are, and tell most candidates apart.
     """
 
     point: int
@@ -92,6 +95,7 @@ class Standing:
     findings: tuple[AttackFinding, ...]
     contradicted: bool
     legible: bool
+    aside: str = ""
 
     @property
     def strongest(self) -> AttackFinding | None:
@@ -188,6 +192,7 @@ def _standing(point: Point, seen: Evidence, view: View, *, contradicted: bool) -
         contradicted=contradicted,
         legible=any(finding.legible for finding in seen.findings)
         or any(one.low >= NAMED for one in chances.values()),
+        aside=_ASIDE if "features" in point.subject else "",
     )
 
 

@@ -179,7 +179,7 @@ def _in_hundred(value: float) -> str:
 def _chance(standing: Standing) -> str:
     """The issue of it all: 3 in 10, by guessing 1 in 10, never more than 3.2 in 10."""
     seen, bound = standing.identification, standing.rero
-    limit = limit_of(bound)
+    limit = limit_of(bound) + (standing.aside if bound is not None else "")
     if seen is None:
         return f"By guessing 1 in 10, {limit}"
     return f"{in_ten(seen.rate)}, by guessing 1 in 10, {limit}"
@@ -204,7 +204,7 @@ def _proven(standing: Standing) -> str:
         return "Nothing that means anything: the limit is that anybody may always succeed."
     return (
         f"Nobody who {_SEES.get(standing.view[0], 'sees this')} rebuilds your record, or picks it "
-        f"out of 10, more than {in_ten_at_most(standing.rero)} times."
+        f"out of 10{standing.aside}, more than {in_ten_at_most(standing.rero)} times."
     )
 
 

@@ -68,8 +68,9 @@ def proof(point: Point, standing: Standing) -> str:
     parts = []
     if standing.rero is not None:
         parts.append(
-            f"No intruder who {who(standing.view)} rebuilds your record, or picks it out of 10, "
-            f"in more than {chance_at_most(standing.rero)} of cases (a guess: 10%)"
+            f"No intruder who {who(standing.view)} rebuilds your record, or picks it out of "
+            f"10{standing.aside}, in more than {chance_at_most(standing.rero)} of cases (a guess: "
+            "10%)"
         )
     epsilon = standing.epsilon
     if epsilon is not None and math.isfinite(epsilon):
