@@ -80,6 +80,7 @@ class Tape:
       owners: The layer to which calls of a layer count that shares its weights.
       calls: Of the outermost modules, until the first step was checked.
       probe: Where inputs go while the watch compares them.
+      half: Whether a training pass computed in less than single precision.
     """
 
     def __init__(self) -> None:
@@ -89,6 +90,7 @@ class Tape:
         self.owners: dict[nn.Module, nn.Module] = {}
         self.calls: list[Any] = []
         self.probe: list[tuple[nn.Module, torch.Tensor]] | None = None
+        self.half = False
 
     def clear(self) -> None:
         """Forgets everything recorded."""
