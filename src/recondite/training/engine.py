@@ -383,5 +383,12 @@ class PrivacyEngine:
         run = self._run
         check("checkpoint", state, run.step_parameters())
         run.handover.check_state(state)
+        since = self.ledger.since(runs_of(state))
+        if since and run.handover.state is not None:
+            raise ValueError(
+                f"checkpoint is older than {since} steps that the ledger counts (some of which may "
+                f"not have happened): what {self.mechanism.name} remembers there was used in their "
+                "noise already; start a new run"
+            )
         self.ledger.take_over(runs_of(state), state.get("simulation"))
         run.handover.load_state_dict(state)
