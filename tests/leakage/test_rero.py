@@ -13,7 +13,7 @@ from scipy.special import ndtr, ndtri
 import recondite as rc
 from recondite.accounting.composition import Composition
 from recondite.accounting.pld import compose_pairs
-from recondite.laws import GaussianLoss, SphereLoss
+from recondite.laws import GaussianLoss, InfiniteLoss, SphereLoss
 from recondite.laws.pair import connect_the_dots
 from recondite.leakage.rero import reconstruction_bound, rero
 
@@ -97,3 +97,24 @@ def test_no_release_leaves_the_blind_guess_and_no_noise_gives_everything():
 def test_prior_must_be_a_probability(prior):
     with pytest.raises(ValueError, match="prior"):
         rero(Composition.of([(GaussianLoss(1.0), 1)]), prior)
+
+
+@pytest.mark.parametrize("releases", [1, 7, 1000])
+@pytest.mark.parametrize("mu", [0.01, 0.1, 0.5, 3.0])
+def test_tiny_priors_do_not_drown_in_rounding(mu, releases):
+    # At a prior of 1e-24 the bound was 41% below the truth: δ was lost to the transform.
+    composition = Composition.of([(GaussianLoss(mu), releases)])
+    for prior in (1e-5, 9e-7, 1e-9, 1e-15, 1e-18, 1e-24, 1e-100):
+        truth = float(ndtr(ndtri(prior) + mu * math.sqrt(releases)))
+        found = rero(composition, prior)
+        assert truth * (1 - 1e-9) <= found <= min(1.0, 12.0 * truth)
+
+
+def test_tiny_priors_of_odd_releases():
+    assert rero(Composition.of([(InfiniteLoss(), 2)]), 1e-9) == 1.0
+    rare = rc.Poisson(1e-12, 10).composition(rc.Gaussian(1.0))
+    assert 1e-9 <= rero(rare, 1e-9) <= 1.1e-9
+    strong = rc.Poisson(0.5, 20).composition(rc.Gaussian(0.05))
+    assert 0.5 <= rero(strong, 1e-9) <= 1.0
+    direction = Composition.of([(SphereLoss(50, 4.0), 3)])
+    assert 1e-12 < rero(direction, 1e-12) <= 1e-12 * math.exp(direction.supremum)

@@ -343,6 +343,44 @@ def test_a_filter_resumes_exactly(tmp_path):
     assert state["mechanism_state"]["steps"] == 3
 
 
+def test_a_state_whose_noise_was_used_already_is_refused(tmp_path):
+    # Two continuations of one state carry the same remembered noise: their difference has none.
+    def engine_of(model, **options):
+        engine = PrivacyEngine(seed=0, ledger=tmp_path / "ledger.json")
+        data = TensorDataset(torch.ones(8, 5, dtype=torch.float64), torch.arange(8) % 3)
+        _, optimizer, loader = engine.make_private(
+            module=model,
+            optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+            data_loader=DataLoader(data, batch_size=8),
+            max_grad_norm=8.0,
+            sampling="fixed-size",
+            **options,
+        )
+        return engine, optimizer, loader
+
+    def step(model, optimizer, loader):
+        for inputs, labels in loader:
+            LOSS(model(inputs), labels).backward()
+            optimizer.step()
+
+    model = network()
+    first, *parts = engine_of(model, mechanism=LowPass())
+    step(model, *parts)
+    early = first.state_dict()
+    first.load_state_dict(early)  # nothing was released since
+    step(model, *parts)
+    late = first.state_dict()
+    with pytest.raises(ValueError, match="older than 1 steps"):
+        first.load_state_dict(early)
+    first.ledger.close()
+    first.detach()
+    again, *_ = engine_of(network(), mechanism=LowPass())
+    with pytest.raises(ValueError, match="checkpoint is older than 1 steps that the ledger"):
+        again.load_state_dict(early)
+    again.load_state_dict(late)
+    assert again.steps == 2
+
+
 def test_what_training_does_to_gradients_does_not_reach_the_state():
     """C/L is 1 here, so that nothing needs to be scaled, and gradients are zeroed in place."""
     model = network()

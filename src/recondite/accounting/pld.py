@@ -31,6 +31,7 @@ __all__ = [
     "pld_bracket",
     "pld_delta",
     "pld_epsilon",
+    "tilted_distributions",
 ]
 
 Array = npt.NDArray[np.float64]
@@ -325,13 +326,6 @@ def loss_distributions(composition: Composition) -> tuple[LossDistribution, Loss
 
     Absolute precision about 1e-10 in δ: for whole curves (reconstruction bounds), not for tiny δ.
     """
-    near_one = float(composition.renyi([1.0001])[0])
-    # A grid whose cost is 0.01% of the variance of the composed loss.
-    interval = min(math.sqrt(2e-3 * max(near_one, 0.0) / composition.releases), 0.05)
-    interval = max(interval, _finest(composition, 1e-12))
-    # Losses reach about as far as their mean: grids that cannot fit need not be tried.
-    if math.isfinite(near_one):
-        interval = max(interval, near_one / _LARGEST_CURVE)
 
     def both(step: float) -> tuple[LossDistribution, LossDistribution]:
         pairs = discretise(composition, step, delta=1e-12)
@@ -339,7 +333,37 @@ def loss_distributions(composition: Composition) -> tuple[LossDistribution, Loss
         forward, backward = (compose_pairs(side, largest=_LARGEST_CURVE) for side in sides)
         return forward, backward
 
-    return _feasible(both, interval)[0]
+    return _feasible(both, _of_curves(composition))[0]
+
+
+def tilted_distributions(
+    composition: Composition, levels: Sequence[float]
+) -> list[LossDistribution]:
+    """The composed loss, with against without, as it looks about δ of these sizes.
+
+    Guarantee: the δ of each is an upper bound everywhere, with relative precision about its own.
+    """
+
+    def each(step: float) -> list[LossDistribution]:
+        pairs = discretise(composition, step, delta=min(levels))
+        if any(not pair.p.any() for pair, _ in pairs):
+            return []  # no mass is finite: δ is 1
+        return [
+            compose_pairs(pairs, tilt=_best_tilt(pairs, level), largest=_LARGEST_CURVE)
+            for level in levels
+        ]
+
+    return _feasible(each, _of_curves(composition))[0]
+
+
+def _of_curves(composition: Composition) -> float:
+    """An interval for whole curves."""
+    near_one = float(composition.renyi([1.0001])[0])
+    # A grid whose cost is 0.01% of the variance of the composed loss.
+    interval = min(math.sqrt(2e-3 * max(near_one, 0.0) / composition.releases), 0.05)
+    interval = max(interval, _finest(composition, 1e-12))
+    # Losses reach about as far as their mean: grids that cannot fit need not be tried.
+    return max(interval, near_one / _LARGEST_CURVE) if math.isfinite(near_one) else interval
 
 
 def pld_delta(composition: Composition, epsilon: float) -> float:

@@ -110,6 +110,7 @@ class Tape:
       kinds: The kind of entry that a layer's calls make, where it is another.
       calls: Of the outermost modules, until the first step was checked.
       probe: Where inputs go while the watch compares them.
+      half: Whether a training pass computed in less than single precision.
     """
 
     def __init__(self) -> None:
@@ -120,6 +121,7 @@ class Tape:
         self.kinds: dict[nn.Module, type[Entry]] = {}
         self.calls: list[Any] = []
         self.probe: list[tuple[nn.Module, torch.Tensor]] | None = None
+        self.half = False
 
     def clear(self) -> None:
         """Forgets everything recorded."""

@@ -101,6 +101,7 @@ class Watch:
         self._depth += 1
         if self._depth > 1 or not self._training(module):
             return False
+        self._tape.half = self._tape.half or _in_half(module)
         first = module not in self._checked
         rows = next((len(t) for t in _tensors((args, kwargs)) if t.dim()), 0)
         self._tape.rows = rows or None
@@ -276,6 +277,11 @@ def _close(one: torch.Tensor, other: torch.Tensor) -> bool:
         return True  # such a record is zeroed
     gap = float((a - b).norm())
     return gap <= (_SAME_HALF if half else _SAME) * max(float(a.norm()), float(b.norm()))
+
+
+def _in_half(module: nn.Module) -> bool:
+    first = next(module.parameters())
+    return first.element_size() < 4 or torch.is_autocast_enabled(first.device.type)
 
 
 def _devices(module: nn.Module) -> list[int]:

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import numpy.typing as npt
 
 from recondite import _validate
 from recondite.accounting.composition import Composition
 from recondite.accounting.distribution import LossDistribution
-from recondite.accounting.pld import loss_distributions
+from recondite.accounting.pld import loss_distributions, tilted_distributions
 
-__all__ = ["reconstruction_bound", "rero"]
+__all__ = ["reconstruction_bound", "rero", "success_bound"]
 
 Array = npt.NDArray[np.float64]
+Curves = tuple[LossDistribution, LossDistribution]
+_SMALL = 1e-6  # a prior that the shared curves show to four digits
+_ORDERS = 1.0 + np.geomspace(1e-2, 1e4, 40)
 
 
 def reconstruction_bound(prior: float, remove: LossDistribution, add: LossDistribution) -> float:
@@ -39,6 +44,32 @@ def reconstruction_bound(prior: float, remove: LossDistribution, add: LossDistri
     return max(prior, best)
 
 
+def success_bound(
+    composition: Composition, prior: float, curves: Callable[[], Curves] | None = None
+) -> float:
+    """γ(r) of a composition, for priors of any size.
+
+    The composed curves have an absolute precision, beside which a tiny prior drowns: below 1e-6
+    curves of their own take their place.
+
+    Args:
+      composition: What was released.
+      prior: r.
+      curves: Gives the composed losses, where somebody has them.
+    """
+    if prior >= _SMALL:
+        return reconstruction_bound(prior, *(curves or (lambda: loss_distributions(composition)))())
+    # Hölder's inequality: P(E) <= (Q(E)·e^{D_α})^{(α-1)/α}, for every event and every order.
+    logs = (np.log(prior) + composition.renyi(_ORDERS)) * (_ORDERS - 1.0) / _ORDERS
+    best = float(np.exp(min(0.0, float(np.nanmin(logs)))))
+    if best <= prior:
+        return prior
+    for curve in tilted_distributions(composition, np.geomspace(prior, best, 5).tolist()):
+        points = _points(curve, prior, True)
+        best = min(best, float((curve.delta(points) + np.exp(points) * prior).min()))
+    return max(prior, best)
+
+
 def _points(curve: LossDistribution, prior: float, forward: bool) -> Array:
     """The bound's minimum lies at a loss of the grid; beyond log(1/r) no candidate is below 1."""
     points = curve.losses[curve.losses >= 0]
@@ -54,4 +85,4 @@ def rero(composition: Composition, prior: float) -> float:
     rate = _validate.probability("prior", prior)
     if not composition.parts:
         return rate
-    return reconstruction_bound(rate, *loss_distributions(composition))
+    return success_bound(composition, rate)

@@ -23,7 +23,7 @@ from recondite.accounting.composition import Composition, rdp_epsilon
 from recondite.accounting.distribution import LossDistribution
 from recondite.accounting.pld import loss_distributions, pld_delta, pld_epsilon
 from recondite.accounting.selection import RunCount, selection_epsilon
-from recondite.leakage.rero import reconstruction_bound
+from recondite.leakage.rero import success_bound
 from recondite.mechanisms import UndefinedNotionError
 from recondite.numerics.ball import log_gaussian_ball_capacity
 
@@ -187,7 +187,7 @@ class ComposedPair(Pair):
         rate = _validate.probability("level", level)
         if not self.composition.parts:
             return rate
-        return reconstruction_bound(rate, *self._curves)
+        return success_bound(self.composition, rate, lambda: self._curves)
 
     def renyi_epsilon(self, delta: float) -> tuple[float, float]:
         """At the best real order."""

@@ -188,8 +188,8 @@ class Answers:
             f", and {_with_ends(picked) if over else chance(picked.rate)} was seen"
         )  # fmt: skip
         return (
-            "If they know in which steps your record took part, no intruder picks it out of 10 in "
-            f"more than {bound} of cases{seen_so}."
+            "If they know in which steps your record took part, no intruder picks it out of 10"
+            f"{known[point].aside} in more than {bound} of cases{seen_so}."
         )
 
     def gate(self, view: View, requirements: Requirements) -> tuple[bool, str]:
@@ -321,7 +321,7 @@ def _tiles(point: Point, stand: Standing) -> list[tuple[str, str, str]]:
     return [
         ("test accuracy", percent(point.mean("accuracy")),
          "" if kept is None else span(kept.low, kept.high, share=True)),
-        ("rebuilt or picked out of 10", rero, "by anybody; a guess: 10%"),
+        ("rebuilt or picked out of 10", rero, f"by anybody{stand.aside}; a guess: 10%"),
         ("ε", epsilon, "" if point.delta is None else f"at δ = {at_most(point.delta, 2)}"),
         ("picked out of 10 here", "–" if picked is None else chance(picked.rate),
          "" if picked is None else f"95%: {chance(picked.low)}–{chance(picked.high)}"),

@@ -55,6 +55,7 @@ PRIOR = 0.1
 VACUOUS = 0.99  # a bound from which on nothing is promised, whatever budget is named
 NAMED = 0.9  # picked out this often, a record is as good as named
 _TEN = 10
+_ASIDE = " (labels aside)"
 
 View = tuple[str, str]  # threat, participation
 VIEWS: tuple[View, ...] = tuple(
@@ -81,6 +82,8 @@ class Standing:
       contradicted: Whether an attack showed more than some bound of this defence allows.
       legible: Whether any attack, of any threat, rebuilt somebody so that anybody recognises them,
         or this intruder all but always picks the right one of ten.
+      aside: What the bounds leave out, after "picks it out of 10": labels, where only features have
+        noise. Labels are handed on as they are, and tell most candidates apart.
     """
 
     point: int
@@ -93,6 +96,7 @@ class Standing:
     findings: tuple[AttackFinding, ...]
     contradicted: bool
     legible: bool
+    aside: str = ""
 
     @property
     def strongest(self) -> AttackFinding | None:
@@ -195,6 +199,7 @@ def _standing(point: Point, seen: Evidence, view: View, *, contradicted: bool) -
         contradicted=contradicted,
         legible=any(finding.legible for finding in seen.findings)
         or any(one.low >= NAMED for one in chances.values()),
+        aside=_ASIDE if point.open_labels else "",
     )
 
 

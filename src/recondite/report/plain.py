@@ -178,7 +178,7 @@ def _in_hundred(value: float) -> str:
 def _chance(standing: Standing) -> str:
     """The issue of it all: 3 in 10, by guessing 1 in 10, never more than 3.2 in 10."""
     seen, bound = standing.identification, standing.rero
-    limit = limit_of(bound)
+    limit = limit_of(bound) + (standing.aside if bound is not None else "")
     if seen is None:
         return f"By guessing 1 in 10, {limit}"
     return f"{in_ten(seen.rate)}, by guessing 1 in 10, {limit}"

@@ -25,7 +25,7 @@ from recondite.training.distributed import OtherProcessError, join
 from recondite.training.guard import refuse_private
 from recondite.training.ledger import UNLABELLED, Ledger, runs_of
 from recondite.training.limit import BudgetSpentError, Limit, most_steps
-from recondite.training.private_run import PrivateRun
+from recondite.training.private_run import HALVES, PrivateRun
 from recondite.training.sampling import PrivateLoader, usual_sampling
 from recondite.training.setup import told
 from recondite.training.step_parameters import check
@@ -346,7 +346,8 @@ class PrivacyEngine:
         if self._run.vouched:
             line += ' (vouched for by loss_reduction="per-record", not checked)'
         several = () if self._run.ranks.alone else (SAME_RECORDS,)
-        return [line, *_PUBLIC.get(self.loader.sampling, ()), *several]
+        rounded = (HALVES,) if self._run.rounded else ()
+        return [line, *_PUBLIC.get(self.loader.sampling, ()), *several, *rounded]
 
     def state_dict(self) -> dict[str, Any]:
         """What a checkpoint carries: counts and parameters, never a seed or a generator.
@@ -382,5 +383,12 @@ class PrivacyEngine:
         run = self._run
         check("checkpoint", state, run.step_parameters())
         run.handover.check_state(state)
+        since = self.ledger.since(runs_of(state))
+        if since and run.handover.state is not None:
+            raise ValueError(
+                f"checkpoint is older than {since} steps that the ledger counts (some of which may "
+                f"not have happened): what {self.mechanism.name} remembers there was used in their "
+                "noise already; start a new run"
+            )
         self.ledger.take_over(runs_of(state), state.get("simulation"))
         run.handover.load_state_dict(state)

@@ -104,6 +104,11 @@ class Ledger:
         mine = {self._run: (self._taken, self._epochs)} if self._taken or self._epochs else {}
         return {**self._others, **mine}
 
+    def since(self, then: Mapping[str, tuple[int, int]]) -> int:
+        """Steps taken, or that may have been taken, beyond these counts by the name of the run."""
+        known = self.runs().items()
+        return sum(max(0, steps - then.get(name, (0, 0))[0]) for name, (steps, _) in known)
+
     def bind(self, terms: step_parameters.StepParameters, *, simulation: bool = False) -> None:
         """Must be called before the first release: says what a step is.
 

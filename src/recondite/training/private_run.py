@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
@@ -36,7 +37,12 @@ from recondite.training.reuse import Reuse
 from recondite.training.sampling import Draw, LoaderEvents, PrivateLoader
 from recondite.training.step_parameters import StepParameters, step_parameters
 
-__all__ = ["PrivateRun"]
+__all__ = ["HALVES", "PrivateRun"]
+
+HALVES = (
+    "in bfloat16 or float16 the mean over a batch rounds every gradient by the batch's size: one "
+    "record more moves all others a little, which no account covers"
+)
 
 
 class PrivateRun(LoaderEvents):
@@ -54,6 +60,7 @@ class PrivateRun(LoaderEvents):
       limit: How many steps the budget allows.
       compiled: The pass that a step takes by itself; None where the training loop does.
       ranks: The processes that train.
+      rounded: Whether gradients were rounded to halves by a factor that the batch's size decides.
     """
 
     def __init__(
@@ -132,6 +139,7 @@ class PrivateRun(LoaderEvents):
         self._observers: list[Callable[[Turn], None]] = []
         self._records: list[int] = []
         self._pieces = 0
+        self.rounded = False
         self._sum, self._directions = torch.empty(0), torch.zeros(())
         loader.events = self
 
@@ -297,12 +305,22 @@ class PrivateRun(LoaderEvents):
     def _collect(self, draw: Draw) -> None:
         """Adds a piece to the sum of its batch."""
         piece = self._piece(draw.rows, draw.keep) if self.compiled is None else self._passed(draw)
+        self._note_rounding()
         self._sum = piece if self._pieces == 0 else self._sum + piece
         self._pieces += 1
         self._records += [*draw.records, *draw.elsewhere]
         if not draw.last:
             for parameter in self._collector.parameters:
                 parameter.grad = None
+
+    def _note_rounding(self) -> None:
+        """Says once that a mean over a random number of records does not go with halves."""
+        varies = self.mean and self.loader.sizes_vary and not self.loader.padded
+        if self.rounded or not (varies and self._collector.tape.half):
+            return
+        self.rounded = math.isfinite(self.bound.norm)
+        if self.rounded:
+            warnings.warn(f'{HALVES}: sum the losses (loss_reduction="sum")', stacklevel=5)
 
     def _noised(self, total: Tensor, records: list[int], directions: Tensor) -> Tensor:
         """Counts a step, and releases the sum of a batch of these records."""
