@@ -202,12 +202,17 @@ class Watch:
         row: int,
         rows: int,
     ) -> None:
+        dropped = self._tape.dropped
+        together, alone = (
+            [(layer, x) for layer, x in each if layer not in dropped] for each in (together, alone)
+        )
         if [layer for layer, _ in together] != [layer for layer, _ in alone]:
             raise ValueError(
                 "the layers that are called depend on the number of records: no row of a batch "
                 "belongs to one record then"
             )
-        for (layer, batch), (_, one) in zip(together, alone, strict=True):
+        for (place, batch), (_, one) in zip(together, alone, strict=True):
+            (layer,) = getattr(place, "of", (place,))  # of a module's own operations: the module
             name = f"{self._names[layer]} ({type(layer).__name__})"
             if batch.shape[:1] != (rows,):
                 raise ValueError(
