@@ -15,6 +15,7 @@ from recondite.gradients.clipping import Clip
 from recondite.gradients.collector import Collector
 from recondite.gradients.layers import rules_for
 from recondite.gradients.layers.bare import BareRule
+from recondite.gradients.layers.shared import Pass, is_shared, shared
 from recondite.gradients.layers.slow import Formed
 
 torch.set_num_threads(1)
@@ -236,3 +237,12 @@ def test_a_private_run_with_bare_parameters_is_checked_and_takes_steps_of_any_si
 
 def test_a_torch_module_s_own_kind_stays_slow():
     assert any(rule.slow for rule in rules_for(nn.Bilinear(2, 2, 2)).values())
+
+
+def test_what_is_made_of_parameters_alone_is_shared_until_it_meets_records():
+    given = torch.arange(4.0)
+    value = shared(given, given.expand(3, 4), Pass(3, None, None))
+    assert is_shared(value.exp()[None])
+    assert value.shape == (4,)
+    assert not is_shared(value + torch.ones(3, 4))
+    assert not is_shared(value.detach())

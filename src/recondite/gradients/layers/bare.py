@@ -18,14 +18,14 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import nn
-from torch.utils._pytree import tree_flatten, tree_unflatten
+from torch.utils._pytree import tree_flatten
 
 from recondite.gradients.forwards import WatchedForward
+from recondite.gradients.layers.shared import ElsewhereError, Pass, is_shared, shared
 from recondite.gradients.layers.slow import (
     Expanded,
     Formed,
@@ -37,17 +37,6 @@ from recondite.gradients.layers.slow import (
 from recondite.gradients.tape import Tape, check_unshared
 
 __all__ = ["BareRule"]
-
-_RECORDS, _SHARED = "records", "shared"
-# They draw numbers, or look at values of which a copy has none.
-_NEVER = ("dropout", "rrelu", "multi_head_attention", "bernoulli", "rand", "scaled_dot_product")
-_PLAIN = ("data", "detach", "new_zeros", "new_ones", "new_empty", "zeros_like", "ones_like")
-# Results compared with the module's own call, relative to their size.
-_SAME = 1e-4
-
-
-class _ElsewhereError(Exception):
-    """The module needs the slow rule for this call."""
 
 
 class BareRule(SlowRule):
@@ -63,7 +52,7 @@ class BareRule(SlowRule):
         """For one module, with the parameters that it uses itself."""
         self._own, self.fell = own, False
 
-    slow = False  # type: ignore[assignment]
+    slow = False
 
     @property
     def redraws(self) -> bool:  # type: ignore[override]
@@ -78,193 +67,6 @@ class BareRule(SlowRule):
         """Runs the module through the tape while training."""
         plain = layer.forward
         layer.forward = WatchedForward(layer, _BareCalls(tape, layer, plain, self), plain)
-
-
-@dataclass(eq=False)
-class _Pass:
-    """One call of the module: its records, and what its operations were found to be.
-
-    Attributes:
-      rows: Records.
-      entry: Where copies' gradients go; None where the watch looks.
-      seen: What was found by the watch, by place and name; None where it looks now.
-      before: What was found in the batch, while the watch looks at one record.
-      found: What this call finds.
-    """
-
-    rows: int
-    entry: Expanded | None
-    seen: dict[tuple[int, str], str] | None
-    before: dict[tuple[int, str], str] | None = None
-    found: dict[tuple[int, str], str] = field(default_factory=dict)
-    probe: list[torch.Tensor] = field(default_factory=list)
-    count: int = 0
-
-
-class _Shared(torch.Tensor):
-    """A parameter, or what was made of parameters alone, with a copy for every record."""
-
-    copies_of_records = True
-    _copies: torch.Tensor
-    _call: _Pass
-
-    @classmethod
-    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        kwargs = kwargs or {}
-        leaves, spec = tree_flatten((args, kwargs))
-        mine = [leaf for leaf in leaves if isinstance(leaf, _Shared)]
-        with torch._C.DisableTorchFunctionSubclass():
-            if not mine:
-                return func(*args, **kwargs)
-            return _done(mine[0]._call, func, leaves, spec)
-
-
-def shared(values: torch.Tensor, copies: torch.Tensor, call: _Pass) -> _Shared:
-    """Values with their copies; whoever reaches the values otherwise is noticed as a stray."""
-    out = values.as_subclass(_Shared)
-    out._copies, out._call = copies, call
-    return out
-
-
-def _done(call: _Pass, func: Any, leaves: list[Any], spec: Any) -> Any:
-    """One operation that gets something shared."""
-    name = getattr(func, "__name__", str(func))
-    if name == "__get__":  # an attribute: a shape, a device, a transposed view
-        name = getattr(getattr(func, "__self__", None), "__name__", name)
-    in_place = name.endswith("_") and not name.endswith("__")
-    if in_place or name.startswith("__i") or name in ("__set__", "__setitem__"):
-        raise _ElsewhereError
-    if any(word in name for word in _NEVER):
-        raise _ElsewhereError
-    plain = [_values(leaf) if isinstance(leaf, _Shared) else leaf for leaf in leaves]
-    args, kwargs = tree_unflatten(plain, spec)
-    others = [
-        at
-        for at, leaf in enumerate(leaves)
-        if isinstance(leaf, torch.Tensor) and not isinstance(leaf, _Shared)
-    ]
-    key = (call.count, name)
-    if others and call.rows > 1 and (call.seen or {}).get(key) == _RECORDS:
-        call.count += 1
-        return _with_records(call, key, func, leaves, spec, others, None)
-    with torch.no_grad():
-        made = func(*args, **kwargs)
-    tensors = any(isinstance(leaf, torch.Tensor) for leaf in tree_flatten(made)[0])
-    if not tensors or name in _PLAIN:
-        return made  # a size, a flag, or what has no gradient
-    if not isinstance(made, torch.Tensor):
-        raise _ElsewhereError
-    call.count += 1
-    if others:
-        return _with_records(call, key, func, leaves, spec, others, made)
-    return _alone(call, key, func, leaves, spec, made)
-
-
-def _values(leaf: Any) -> torch.Tensor:
-    out: torch.Tensor = leaf.as_subclass(torch.Tensor)
-    return out
-
-
-def _with_records(
-    call: _Pass,
-    key: tuple[int, str],
-    func: Any,
-    leaves: list[Any],
-    spec: Any,
-    others: list[int],
-    made: torch.Tensor | None,
-) -> torch.Tensor:
-    """An operation of shared things and records: done record by record."""
-    for at in others:
-        if not leaves[at].dim() or len(leaves[at]) != call.rows:
-            raise _ElsewhereError
-    if made is not None and (made.dim() == 0 or len(made) != call.rows):
-        raise _ElsewhereError
-    if call.seen is not None and call.seen.get(key) != _RECORDS and call.rows > 1:
-        raise _ElsewhereError
-    ours = [at for at, leaf in enumerate(leaves) if isinstance(leaf, _Shared)]
-
-    def one(copies: list[torch.Tensor], rows: list[torch.Tensor]) -> torch.Tensor:
-        mine = list(leaves)
-        for at, copy in zip(ours, copies, strict=True):
-            mine[at] = copy
-        for at, row in zip(others, rows, strict=True):
-            mine[at] = row[None]
-        args, kwargs = tree_unflatten(mine, spec)
-        out: torch.Tensor = func(*args, **kwargs)
-        if out.dim() == 0 or len(out) != 1:
-            raise _ElsewhereError
-        return out[0]
-
-    out = _over(one, [leaves[at]._copies for at in ours], [leaves[at] for at in others])
-    if call.seen is None and made is not None:
-        call.probe += [leaves[at].detach() for at in others]
-        _compare(out, made)
-    call.found[key] = _RECORDS
-    return out
-
-
-def _alone(
-    call: _Pass, key: tuple[int, str], func: Any, leaves: list[Any], spec: Any, made: torch.Tensor
-) -> torch.Tensor:
-    """An operation of shared things only; it may repeat them for every record."""
-    ours = [at for at, leaf in enumerate(leaves) if isinstance(leaf, _Shared)]
-    numbers = [at for at, leaf in enumerate(leaves) if type(leaf) is int and leaf == call.rows]
-    repeats = any(word in key[1] for word in ("expand", "repeat", "broadcast_to", "tile"))
-    spread = repeats and bool(numbers) and made.dim() > 0 and len(made) == call.rows
-    if call.seen is not None and call.rows > 1:
-        known = call.seen.get(key)
-        if known is None or (known == _RECORDS and not spread):
-            raise _ElsewhereError
-        spread = known == _RECORDS
-    elif call.rows == 1 and call.before is not None:  # every 1 looks like the number of records
-        spread = spread and call.before.get(key) == _RECORDS
-
-    def one(copies: list[torch.Tensor], rows: list[torch.Tensor]) -> torch.Tensor:
-        del rows
-        mine = list(leaves)
-        for at, copy in zip(ours, copies, strict=True):
-            mine[at] = copy
-        if spread:
-            mine[numbers[0]] = 1
-        args, kwargs = tree_unflatten(mine, spec)
-        out: torch.Tensor = func(*args, **kwargs)
-        if spread and len(out) != 1:
-            raise _ElsewhereError
-        return out[0] if spread else out
-
-    out = _over(one, [leaves[at]._copies for at in ours], [])
-    if call.seen is None:
-        _compare(out, made if spread else made.expand(call.rows, *made.shape))
-        if spread:
-            call.probe.append(out.detach())
-    call.found[key] = _RECORDS if spread else _SHARED
-    if spread:
-        return out
-    args, kwargs = tree_unflatten(
-        [_values(leaf) if isinstance(leaf, _Shared) else leaf for leaf in leaves], spec
-    )
-    return shared(func(*args, **kwargs), out, call)
-
-
-def _over(one: Any, copies: list[torch.Tensor], rows: list[torch.Tensor]) -> torch.Tensor:
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=".*batching rule.*")
-        out: torch.Tensor = (
-            torch.vmap(one)(copies, rows)
-            if rows
-            else torch.vmap(lambda each: one(each, []))(copies)
-        )
-    return out
-
-
-def _compare(out: torch.Tensor, made: torch.Tensor) -> None:
-    """Refuses, where the watch looks, records' results that are not those of the batch."""
-    if out.shape != made.shape or out.dtype != made.dtype:
-        raise _ElsewhereError
-    a, b = out.detach().double(), made.detach().double()
-    if not torch.allclose(a, b, rtol=_SAME, atol=_SAME * float(b.abs().max()), equal_nan=True):
-        raise _ElsewhereError
 
 
 class OwnParameters(nn.Module):
@@ -313,9 +115,9 @@ class _BareCalls(SlowCalls):
         device = next(iter(self.own.values())).device
         entry = Expanded(self.layer, torch.zeros(rows, device=device))
         self.tape.entries.append(entry)
-        return self._run(args, kwargs, _Pass(rows, entry, seen))
+        return self._run(args, kwargs, Pass(rows, entry, seen))
 
-    def _run(self, args: Any, kwargs: Any, call: _Pass) -> Any:
+    def _run(self, args: Any, kwargs: Any, call: Pass) -> Any:
         own: dict[str, torch.Tensor] = {}
         for name, p in self.own.items():
             copies = (
@@ -327,8 +129,8 @@ class _BareCalls(SlowCalls):
         with swapped(self.layer, own):
             out = self.plain(*args, **kwargs)
         for leaf in tree_flatten(out)[0]:
-            if isinstance(leaf, _Shared):
-                raise _ElsewhereError
+            if is_shared(leaf):
+                raise ElsewhereError
             if isinstance(leaf, torch.Tensor) and leaf.dim() and len(leaf) == call.rows:
                 call.probe.append(leaf.detach())
         return out
@@ -341,7 +143,7 @@ class _BareCalls(SlowCalls):
         self._probe(leaves, self._axes(leaves, spec, rows), rows)
         if not self.slow:
             first = self.seen[0][1] if self.seen and rows == 1 else None
-            before, call = len(probe), _Pass(rows, None, None, first)
+            before, call = len(probe), Pass(rows, None, None, first)
             try:
                 out = self._run(args, kwargs, call)
                 if rows == 1:
@@ -366,7 +168,7 @@ class _BareCalls(SlowCalls):
                 made, list(self.own.values()), retain_graph=True, allow_unused=True
             )
             if any(way is not None for way in ways):
-                raise _ElsewhereError
+                raise ElsewhereError
 
     def _agreed(self) -> dict[tuple[int, str], str]:
         """What batches and single records agree on: a length that happens to fit is none of them.
