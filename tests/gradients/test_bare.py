@@ -154,6 +154,29 @@ def test_a_part_that_gets_what_is_shared_runs_record_by_record_on_its_own_accoun
     assert sum(isinstance(entry, Formed) for entry in entries) == 2
 
 
+class Everything(nn.Module):
+    """Parts of every kind within a module that must run record by record."""
+
+    def __init__(self):
+        super().__init__()
+        self.table, self.places = nn.Embedding(9, 4), nn.Parameter(torch.randn(2, 4))
+        self.look = nn.MultiheadAttention(4, 2, batch_first=True)
+        self.past, self.even = nn.LSTM(4, 4, batch_first=True), nn.LayerNorm(4)
+        self.out = nn.Linear(4, 9)
+        self.out.weight = self.table.weight
+
+    def forward(self, tokens):
+        first, second = self.places.chunk(2)
+        x = self.even(self.table(tokens) * first + second)
+        return self.out(self.past(x + self.look(x, x, x)[0])[0].mean(1))
+
+
+def test_parts_of_every_kind_take_what_was_found_record_by_record():
+    torch.manual_seed(0)
+    with pytest.warns(UserWarning, match="Everything uses its own parameters in a way"):
+        agree(Called(Everything(), lambda m, x: m(x)), torch.randint(0, 9, (4, 5)))
+
+
 def test_a_length_that_happens_to_be_the_batch_s_is_none_of_its_records():
     """Eight heads and eight records: a scale for each head is no scale for each record."""
     torch.manual_seed(0)
