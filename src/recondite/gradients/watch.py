@@ -144,7 +144,7 @@ class Watch:
         self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], rows: int
     ) -> None:
         with self._aside(module):
-            together = self._run(module, args, kwargs, rows)
+            together = self._together(module, args, kwargs, rows)
             for row in (0, rows - 1):
                 try:
                     one = cut(args, row, rows), cut(kwargs, row, rows)
@@ -157,6 +157,24 @@ class Watch:
                         "theirs"
                     ) from error
                 self._compare(together, alone, row, rows)
+
+    def _together(
+        self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], rows: int
+    ) -> list[tuple[nn.Module, torch.Tensor]]:
+        """What the layers get of the batch; an error that only private training makes is told."""
+        try:
+            return self._run(module, args, kwargs, rows)
+        except ValueError:
+            raise
+        except Exception as error:
+            self._tape.probe = self._tape.rows = None
+            with torch.random.fork_rng(_devices(module)):
+                module(*args, **kwargs)  # an error of the model's own comes again
+            raise ValueError(
+                f"{self._names[module]} gives a layer one row for the whole batch and then counts "
+                f"on its one row of output ({str(error).splitlines()[0]}): freeze that layer, or "
+                "give it a row for every record"
+            ) from error
 
     def _check_kept(
         self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], rows: int
