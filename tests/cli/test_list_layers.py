@@ -26,7 +26,7 @@ def test_a_wrong_shape_is_one_line():
         layers("mlp", shape="3x32")
 
 
-def test_a_recurrent_layer_inside_a_slow_module_lists_its_cost():
+def test_a_recurrent_layer_with_the_slow_rule_lists_its_cost():
     from torch import nn
 
     from recondite.gradients.layers.listing import list_layers
@@ -35,8 +35,9 @@ def test_a_recurrent_layer_inside_a_slow_module_lists_its_cost():
         def __init__(self):
             super().__init__()
             self.scale = nn.Parameter(nn.init.ones_(nn.Linear(1, 1).weight.detach()))
-            self.inner = nn.LSTM(3, 4, batch_first=True)
+            self.inner = nn.LSTM(3, 4, proj_size=2, batch_first=True)
 
-    (found,) = list_layers(Tagger())
+    own, found = list_layers(Tagger())
+    assert (own.kind, own.rule, own.parameters) == ("Tagger", "fast", 1)
     assert found.rule == "slow"
     assert "record after record for LSTM" in found.cost

@@ -373,3 +373,25 @@ def test_an_ordinary_optimizer_made_afterwards_finds_no_gradients():
     functional.cross_entropy(model(inputs), labels).backward()
     torch.optim.SGD(model.parameters(), lr=1.0).step()
     assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+
+
+class Relative(nn.Module):
+    """Looks positions up once, and repeats what comes out for the batch (as DeBERTa does)."""
+
+    def __init__(self):
+        super().__init__()
+        self.places, self.map = nn.Embedding(5, 3), nn.Linear(3, 3)
+
+    def forward(self, x):
+        once = self.map(self.places.weight.detach()[None])
+        return torch.bmm(x, once.repeat(len(x), 1, 1).mT)
+
+
+def test_one_row_for_the_batch_that_is_counted_on_is_told_in_one_line():
+    model = Relative()
+    Collector(model)
+    with pytest.raises(ValueError, match="give it a row for every record") as error:
+        model(torch.randn(4, 2, 3))
+    assert "\n" not in str(error.value)
+    with pytest.raises(RuntimeError, match="must match|size"):
+        model(torch.randn(4, 2, 2))  # the model's own

@@ -75,7 +75,7 @@ def test_training_without_a_defence_learns_the_texts(transformer, reviews):
         seed=0,
     )
     record, _ = train(config)
-    assert record.results["train_perplexity"] < 20 < 25  # 25 words, drawn evenly
+    assert record.results["train_perplexity"] < 20  # of 25 words, drawn evenly
 
 
 def test_adapters_alone_are_trained(transformer):

@@ -229,8 +229,12 @@ def _utility(results: Row) -> list[list[str]]:
     """How well the model does: accuracy, AUC of two classes, R² of amounts, perplexity of texts."""
     rows = []
     for part, said in (("test", "test"), ("train", "training")):
-        for key, label, share in (("accuracy", "accuracy", True), ("auc", "AUC", False),
-                                  ("r2", "R²", False), ("perplexity", "perplexity", False)):  # fmt: skip
+        for key, label, share in (
+            ("accuracy", "accuracy", True),
+            ("auc", "AUC", False),
+            ("r2", "R²", False),
+            ("perplexity", "perplexity", False),
+        ):
             value = results.get(f"{part}_{key}")
             if value is not None:
                 text = f"{100 * value:.2f} %" if share else f"{value:.3f}"

@@ -53,6 +53,7 @@ class Collector:
         self.tape = Tape()
         for layer, rule in self.rules.items():
             rule.attach(self.tape, layer)
+            self.tape.answering.update(dict.fromkeys(rule.parameters(layer), layer))
         self.dim = sum(p.numel() for p in self.parameters)
         self.attached = recorded
         self.recorded = [part for layer, rule in self.rules.items() for part in rule.members(layer)]
@@ -303,7 +304,7 @@ class Collector:
             if mean:
                 for entry in entries:
                     entry.scale(rows)
-            if len(entries) == 1:
+            if len(entries) == 1 and entries[0].gradients is None:
                 rule.write_per_sample(entries[0], places)
                 continue
             together = _together(layer, rule, entries, rows).gradients
@@ -350,7 +351,8 @@ def _together(layer: nn.Module, rule: LayerRule, entries: list[Entry], rows: int
     """A layer that was called several times, or not at all, in one pass, as one call."""
     total: Grads = {}
     for entry in entries:
-        for parameter, grad in rule.per_sample(entry).items():
+        made = entry.gradients
+        for parameter, grad in (rule.per_sample(entry) if made is None else made).items():
             total[parameter] = total[parameter] + grad if parameter in total else grad
     if not entries:
         for parameter in rule.parameters(layer):

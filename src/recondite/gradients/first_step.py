@@ -167,7 +167,10 @@ class FirstStep:
         for layer, entries in self._tape.finished().items():
             for entry in entries:
                 one = entry.rows(torch.tensor([row], device=entry.activation.device))
-                for parameter, grad in rules[layer].per_sample(one).items():
+                made = one.gradients
+                for parameter, grad in (
+                    rules[layer].per_sample(one) if made is None else made
+                ).items():
                     known = total.get(parameter)
                     total[parameter] = grad[0] if known is None else known + grad[0]
         return total

@@ -19,7 +19,9 @@ from recondite.gradients.forwards import RecordedForward
 
 __all__ = [
     "Entry",
+    "SharedInputError",
     "Tape",
+    "check_unshared",
     "record",
     "record_detached",
     "run_linked",
@@ -56,7 +58,9 @@ class Entry:
     def rows(self, which: torch.Tensor) -> Entry:
         """The same call, as if it had been made with these samples only."""
         assert self.backprop is not None
-        return Entry(self.layer, self.activation[which], self.backprop[which])
+        made = self.gradients
+        gradients = None if made is None else {p: g[which] for p, g in made.items()}
+        return Entry(self.layer, self.activation[which], self.backprop[which], gradients)
 
     def keep(self, grad: torch.Tensor) -> None:
         """Takes the output's gradient, of one ordinary backward pass.
@@ -78,6 +82,10 @@ class Entry:
             )
         self.backprop = grad.detach()
 
+    def whole(self) -> Entry:
+        """The call after its backward pass, with nothing missing."""
+        return self
+
     def silence(self, finite: torch.Tensor) -> None:
         """Zeroes the samples that are not finite: zero times infinity is not zero."""
         assert self.backprop is not None
@@ -91,12 +99,24 @@ class Entry:
         """Every sample's gradient times a number."""
         assert self.backprop is not None
         self.backprop = wide(self.backprop) * factor
+        if self.gradients is not None:
+            self.gradients = {p: g * factor for p, g in self.gradients.items()}
 
 
 def zeroed(values: torch.Tensor, keep: torch.Tensor) -> torch.Tensor:
     """Rows that are not kept are zero, whatever was in them."""
     mask = keep.reshape(-1, *(1,) * (values.dim() - 1))
     return values.masked_fill(~mask, 0.0)
+
+
+class SharedInputError(Exception):
+    """A layer got what all records share: a parameter of the module that called it."""
+
+
+def check_unshared(x: torch.Tensor) -> None:
+    """Refuses a layer's input that has a copy for every record (:mod:`.layers.bare`)."""
+    if hasattr(type(x), "copies_of_records"):
+        raise SharedInputError
 
 
 class Tape:
@@ -106,9 +126,11 @@ class Tape:
       entries: Calls, in order.
       recording: Whether calls are written at all.
       rows: Records in the batch of the outermost call; None where nobody said.
+      answering: The layer on whose account each trained parameter is.
       owners: The layer to which calls of a layer count that shares its weights.
       kinds: The kind of entry that a layer's calls make, where it is another.
       calls: Of the outermost modules, until the first step was checked.
+      dropped: What the watch need not compare: those modules run record by record after all.
       probe: Where inputs go while the watch compares them.
       half: Whether a training pass computed in less than single precision.
     """
@@ -117,9 +139,11 @@ class Tape:
         self.entries: list[Entry] = []
         self.recording = True
         self.rows: int | None = None
+        self.answering: dict[nn.Parameter, nn.Module] = {}
         self.owners: dict[nn.Module, nn.Module] = {}
         self.kinds: dict[nn.Module, type[Entry]] = {}
         self.calls: list[Any] = []
+        self.dropped: set[nn.Module] = set()
         self.probe: list[tuple[nn.Module, torch.Tensor]] | None = None
         self.half = False
 
@@ -129,6 +153,7 @@ class Tape:
 
     def for_each_record(self, x: torch.Tensor) -> torch.Tensor:
         """An input that a layer sees once for the whole batch (positions), once a record."""
+        check_unshared(x)
         once = self.rows is not None and self.rows > 1 and x.dim() > 1 and len(x) == 1
         # Whoever asked for one row of output broadcasts it: the first step's check would tell.
         seen = self.probe is not None or (self.recording and torch.is_grad_enabled())
@@ -150,7 +175,7 @@ class Tape:
         for entry in self.entries:
             if entry.backprop is not None:
                 layer = self.owners.get(entry.layer, entry.layer)
-                out.setdefault(layer, []).append(entry)
+                out.setdefault(layer, []).append(entry.whole())
         return out
 
 

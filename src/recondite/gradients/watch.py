@@ -153,7 +153,7 @@ class Watch:
         self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], rows: int
     ) -> None:
         with self._aside(module):
-            together = self._run(module, args, kwargs, rows)
+            together = self._together(module, args, kwargs, rows)
             for row in (0, rows - 1):
                 try:
                     one = cut(args, row, rows), cut(kwargs, row, rows)
@@ -166,6 +166,24 @@ class Watch:
                         "theirs"
                     ) from error
                 self._compare(together, alone, row, rows)
+
+    def _together(
+        self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], rows: int
+    ) -> list[tuple[nn.Module, torch.Tensor]]:
+        """What the layers get of the batch; an error that only private training makes is told."""
+        try:
+            return self._run(module, args, kwargs, rows)
+        except ValueError:
+            raise
+        except Exception as error:
+            self._tape.probe = self._tape.rows = None
+            with torch.random.fork_rng(_devices(module)):
+                module(*args, **kwargs)  # an error of the model's own comes again
+            raise ValueError(
+                f"{self._names[module]} gives a layer one row for the whole batch and then counts "
+                f"on its one row of output ({str(error).splitlines()[0]}): freeze that layer, or "
+                "give it a row for every record"
+            ) from error
 
     def _check_kept(
         self, module: nn.Module, args: tuple[Any, ...], kwargs: Mapping[str, Any], rows: int
@@ -211,12 +229,17 @@ class Watch:
         row: int,
         rows: int,
     ) -> None:
+        dropped = self._tape.dropped
+        together, alone = (
+            [(layer, x) for layer, x in each if layer not in dropped] for each in (together, alone)
+        )
         if [layer for layer, _ in together] != [layer for layer, _ in alone]:
             raise ValueError(
                 "the layers that are called depend on the number of records: no row of a batch "
                 "belongs to one record then"
             )
-        for (layer, batch), (_, one) in zip(together, alone, strict=True):
+        for (place, batch), (_, one) in zip(together, alone, strict=True):
+            (layer,) = getattr(place, "of", (place,))  # of a module's own operations: the module
             name = f"{self._names[layer]} ({type(layer).__name__})"
             if batch.shape[:1] != (rows,):
                 raise ValueError(

@@ -1,5 +1,4 @@
-"""Transformers models from a folder, ``hf:FOLDER``: classifiers of texts or causal language
-models, whole or with LoRA.
+"""Transformers from a folder, ``hf:FOLDER``: classifiers and causal language models, LoRA too.
 
 Only safetensors and JSON are read; nothing is downloaded and no code of a folder is run. Dropout is
 off: it adds noise to what private training measures, and an attacker would know its law anyway.

@@ -12,6 +12,7 @@ from torch.nn.utils.parametrizations import _SpectralNorm
 from torch.nn.utils.parametrize import ParametrizationList, is_parametrized
 
 from recondite.gradients.layers.attention import AttentionRule, is_attention
+from recondite.gradients.layers.bare import BareRule
 from recondite.gradients.layers.base import GenericRule, Grads, LayerRule, samplers
 from recondite.gradients.layers.conv import Conv2dRule
 from recondite.gradients.layers.formed import (
@@ -81,6 +82,8 @@ def chosen(model: nn.Module) -> dict[nn.Module, LayerRule]:
         rule = _fast(layer) or _of_maps(layer)
         if isinstance(rule, AttentionRule):
             inside.update(layer.modules())
+        elif rule is None and _bare(layer):
+            rule = BareRule(_own(layer))
         elif rule is None:
             rule = _SLOW
             inside.update(layer.modules())
@@ -201,6 +204,11 @@ def _of_maps(layer: nn.Module) -> LayerRule | None:
         recurrent: Any = layer
         return _RECURRENT[recurrent.dropout > 0.0 and recurrent.num_layers > 1]
     return _CELL if is_cell(layer) else None
+
+
+def _bare(layer: nn.Module) -> bool:
+    """Whether it is somebody's own module, whose parameters are as they were registered."""
+    return not type(layer).__module__.startswith("torch.nn") and not is_parametrized(layer)
 
 
 def _trained(layer: nn.Module) -> bool:

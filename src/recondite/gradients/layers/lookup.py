@@ -73,6 +73,8 @@ class LookupRule(GenericRule):
 
     def settle(self, entry: Entry, rows: torch.Tensor) -> torch.Tensor:
         """Nothing is left to settle: what is not finite here is not finite."""
+        if entry.gradients is not None:  # formed within another module
+            return super().settle(entry, rows)
         return self.squared_norms(entry)[rows]
 
     def product(self, entry: Entry, weights: torch.Tensor) -> Grads:

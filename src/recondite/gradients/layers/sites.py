@@ -49,17 +49,17 @@ class Site(nn.Module):
 
 
 @dataclass(eq=False)
-class _Part(Entry):
+class _MapCall(Entry):
     """One map's call; what it learns its layer's entry learns too."""
 
-    whole: SitesEntry | None = None
+    of: SitesEntry | None = None
     then: Callable[[torch.Tensor], None] | None = None
 
     def keep(self, grad: torch.Tensor) -> None:
         """Takes the gradient of what the map gave."""
         super().keep(grad)
-        assert self.whole is not None
-        self.whole.backprop = torch.ones(len(grad), device=grad.device, dtype=wide(grad).dtype)
+        assert self.of is not None
+        self.of.backprop = torch.ones(len(grad), device=grad.device, dtype=wide(grad).dtype)
         if self.then is not None:
             self.then(grad.detach())
 
@@ -112,7 +112,7 @@ class SitesEntry(Entry):
           then: Called with the gradient of the result.
         """
         weight, bias = weight.detach(), None if bias is None else bias.detach()
-        part = _Part(site, x.detach(), whole=self, then=then)
+        part = _MapCall(site, x.detach(), of=self, then=then)
         self.parts.append(part)
 
         def run(x: torch.Tensor) -> torch.Tensor:

@@ -22,13 +22,13 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from recondite.gradients.forwards import WatchedForward
 from recondite.gradients.layers.base import FormedRule, Grads
-from recondite.gradients.tape import Entry, Tape, wide
+from recondite.gradients.tape import Entry, Tape, check_unshared, wide
 
-__all__ = ["SlowRule", "swapped"]
+__all__ = ["Expanded", "Formed", "SlowCalls", "SlowRule", "expand", "swapped"]
 
 
 @dataclass(eq=False)
-class _Expanded(Entry):
+class Expanded(Entry):
     """A call whose gradients come record by record from autograd.
 
     ``backprop`` is a factor of every record's gradient, one until somebody scales it.
@@ -40,7 +40,7 @@ class _Expanded(Entry):
         """The same call, as if it had been made with these records only."""
         assert self.backprop is not None
         found = {p: g[which] for p, g in self.found.items()}
-        return _Expanded(self.layer, self.activation[which], self.backprop[which], found=found)
+        return Expanded(self.layer, self.activation[which], self.backprop[which], found=found)
 
     def arrived(self, parameter: nn.Parameter, grad: torch.Tensor) -> None:
         """Takes one parameter's gradients, a row a record, with the checks of every entry."""
@@ -50,11 +50,36 @@ class _Expanded(Entry):
         self.found[parameter] = grad.detach()
 
 
+@dataclass(eq=False)
+class Formed(Entry):
+    """A layer within a module that ran record by record: its gradients are there already."""
+
+    own: tuple[nn.Parameter, ...] = ()
+
+    def arrived(self, parameter: nn.Parameter, grad: torch.Tensor) -> None:
+        """Takes one parameter's gradients; those of others are zero until they come."""
+        if self.gradients is None:
+            self.keep(torch.ones(len(grad), device=grad.device, dtype=wide(grad).dtype))
+            self.gradients = {}
+        elif parameter in self.gradients:
+            self.keep(grad)  # a second pass, which it refuses
+        self.gradients[parameter] = wide(grad.detach())
+
+    def whole(self) -> Entry:
+        """With zeros for the parameters that the call did not use."""
+        assert self.gradients is not None
+        for parameter in self.own:
+            if parameter not in self.gradients:
+                zero = wide(parameter.detach()).new_zeros(())
+                self.gradients[parameter] = zero.expand(len(self.activation), *parameter.shape)
+        return self
+
+
 class _Expand(torch.autograd.Function):
     """A parameter once for every record; its gradient goes to the tape and no further."""
 
     @staticmethod
-    def forward(ctx: Any, parameter: Any, entry: _Expanded, rows: int) -> torch.Tensor:
+    def forward(ctx: Any, parameter: Any, entry: Expanded, rows: int) -> torch.Tensor:
         ctx.entry, ctx.parameter = entry, parameter
         out: torch.Tensor = parameter.detach().expand(rows, *parameter.shape)
         return out
@@ -65,7 +90,7 @@ class _Expand(torch.autograd.Function):
         return None, None, None
 
 
-_expand: Callable[..., torch.Tensor] = _Expand.apply
+expand: Callable[..., torch.Tensor] = _Expand.apply
 
 
 class SlowRule(FormedRule):
@@ -85,11 +110,11 @@ class SlowRule(FormedRule):
     def attach(self, tape: Tape, layer: nn.Module) -> None:
         """Runs the module record by record while training."""
         plain = layer.forward
-        layer.forward = WatchedForward(layer, _Calls(tape, layer, plain, self), plain)
+        layer.forward = WatchedForward(layer, SlowCalls(tape, layer, plain, self), plain)
 
     def per_sample(self, entry: Entry) -> Grads:
         """What autograd found; zeros for parameters that the call did not use."""
-        assert isinstance(entry, _Expanded)
+        assert isinstance(entry, Expanded)
         assert entry.backprop is not None
         factor, out = entry.backprop, {}
         for p in self.parameters(entry.layer):
@@ -101,7 +126,7 @@ class SlowRule(FormedRule):
         return out
 
 
-class _Calls:
+class SlowCalls:
     """The forward function of one module: what it was called with, and which axes are records."""
 
     def __init__(self, tape: Tape, layer: nn.Module, plain: Any, rule: SlowRule) -> None:
@@ -114,6 +139,7 @@ class _Calls:
         self.given: dict[str, tuple[int | None, ...]] = {}
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The module's results, for all records or record by record."""
         leaves, spec = tree_flatten((args, kwargs))
         if any(isinstance(value, nn.utils.rnn.PackedSequence) for value in (*args, *leaves)):
             raise ValueError(
@@ -121,6 +147,8 @@ class _Calls:
                 "sequences instead"
             )
         tensors = [leaf for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        for tensor in tensors:
+            check_unshared(tensor)
         rows = self._rows(tensors)
         axes = self._axes(leaves, spec, rows)
         if self.tape.probe is not None:
@@ -128,11 +156,28 @@ class _Calls:
         training = self.layer.training and torch.is_grad_enabled()
         if not (self.tape.recording and training):
             return self.plain(*args, **kwargs)
-        entry = _Expanded(
-            self.layer, torch.zeros(rows, device=next(iter(self.names.values())).device)
-        )
-        self.tape.entries.append(entry)
-        own = {name: _expand(p, entry, rows) for name, p in self._once().items()}
+        return self._recorded(args, kwargs, leaves, spec, axes, rows)
+
+    def _entry_of(self, parameter: nn.Parameter, made: dict[nn.Module, Any], rows: int) -> Any:
+        """Where a parameter's gradients go; new ones are put on the tape."""
+        if self.layer not in made:
+            made[self.layer] = Expanded(self.layer, torch.zeros(rows, device=parameter.device))
+            self.tape.entries.append(made[self.layer])
+        return made[self.layer]
+
+    def _recorded(
+        self,
+        args: Any,
+        kwargs: Any,
+        leaves: list[Any],
+        spec: Any,
+        axes: tuple[int | None, ...],
+        rows: int,
+    ) -> Any:
+        made: dict[nn.Module, Any] = {}
+        own = {
+            name: expand(p, self._entry_of(p, made, rows), rows) for name, p in self._once().items()
+        }
         if rows == 1:
             with swapped(self.layer, {name: each[0] for name, each in own.items()}):
                 return self.plain(*args, **kwargs)
