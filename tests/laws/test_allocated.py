@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from recondite.accounting import RandomAllocation, epsilon
 from recondite.accounting.composition import Composition
 from recondite.accounting.pld import pld_bracket, pld_delta, pld_epsilon
-from recondite.laws import AllocatedLoss, GaussianLoss, InfiniteLoss, SphereLoss
+from recondite.laws import AllocatedLoss, GaussianLoss, InfiniteLoss, SphereLoss, allocated
 from recondite.mechanisms import Directional, Gaussian, Neighbouring, NoNoise, VonMisesFisher
 
 DELTA = 1 / 60_000
@@ -155,3 +156,18 @@ def test_bad_input():
 def test_to_dict():
     body = RandomAllocation(10, 3).to_dict()
     assert body == {"sampling": "allocation", "rate": None, "steps": 30, "epochs": 3, "batches": 10}
+
+
+@pytest.mark.parametrize("pessimistic", [True, False])
+@pytest.mark.parametrize("pairs", [1 << 8, 1 << 21])
+def test_a_sum_with_itself_is_that_with_a_copy(monkeypatch, pairs, pessimistic):
+    """Each pair is formed once there, and whole rows of pairs at a time: nothing is lost."""
+    one = allocated._one(GaussianLoss(0.8), 1e-20, pessimistic)
+    monkeypatch.setattr(allocated, "_PAIRS", pairs)
+    own = allocated._plus(one, one, pessimistic)
+    monkeypatch.setattr(allocated, "_PAIRS", 1 << 16)
+    copied = allocated._plus(one, replace(one), pessimistic)
+    assert np.allclose(own.x, copied.x, rtol=1e-9)
+    assert np.allclose(own.q, copied.q, rtol=1e-9, atol=1e-30)
+    assert own.q.sum() == pytest.approx(one.q.sum() ** 2, rel=1e-12)
+    assert own.x @ own.q == pytest.approx(2 * (one.x @ one.q) * one.q.sum(), rel=1e-9)

@@ -36,7 +36,7 @@ _GEOMETRIC = 1 / 24  # ratio, as a logarithm, of neighbouring cells far from the
 _MOST_CELLS = 700  # that stand in a constant ratio: strong losses reach over hundreds of nats
 _MOST_ATOMS = 2500
 _HIGHEST = 690.0  # losses whose ratio a float64 sum of them still holds
-_PAIRS = 1 << 21  # sums formed at a time
+_PAIRS = 1 << 16  # sums formed at a time: they stay in a cache
 _MOST_MOMENTS = 256
 
 
@@ -183,20 +183,28 @@ def _plus(a: _Atoms, b: _Atoms, pessimistic: bool) -> _Atoms:
     points = _grid(a, b)
     cells = len(points)
     mass, moment, upward = np.zeros(cells), np.zeros(cells), np.zeros(cells)
-    keep_b = b.q > 0
-    xb, qb = b.x[keep_b], b.q[keep_b]
+    xa, qa, xb, qb = a.x[a.q > 0], a.q[a.q > 0], b.x[b.q > 0], b.q[b.q > 0]
+    widths = np.diff(points)
     rows = max(1, _PAIRS // len(xb))
-    kept = np.flatnonzero(a.q > 0)
-    for start in range(0, len(kept), rows):
-        some = kept[start : start + rows]
-        sums = (a.x[some, None] + xb).ravel()
-        weights = (a.q[some, None] * qb).ravel()
-        cell = np.clip(np.searchsorted(points, sums, side="right") - 1, 0, cells - 2)
+    for start in range(0, len(xa), rows):
+        end = min(start + rows, len(xa))
+        # Of a sum with itself each pair is formed once, but for those among the rows in hand.
+        first = start if a is b else 0
+        sums = (xa[start:end, None] + xb[first:]).ravel()
+        weights = qa[start:end, None] * qb[first:]
+        if a is b:
+            weights[:, end - start :] *= 2.0
+        weights = weights.ravel()
+        cell = np.searchsorted(points, sums, side="right")
+        cell -= 1
+        np.clip(cell, 0, cells - 2, out=cell)
         if pessimistic:
-            up = (sums - points[cell]) / (points[cell + 1] - points[cell])
-            upward += np.bincount(cell, weights * np.clip(up, 0.0, 1.0), cells)
+            sums -= points[cell]
+            sums /= widths[cell]
+            np.clip(sums, 0.0, 1.0, out=sums)
+            upward += np.bincount(cell, np.multiply(sums, weights, out=sums), cells)
         else:
-            moment += np.bincount(cell, weights * sums, cells)
+            moment += np.bincount(cell, np.multiply(sums, weights, out=sums), cells)
         mass += np.bincount(cell, weights, cells)
     infinite = a.infinite + b.infinite
     if pessimistic:
