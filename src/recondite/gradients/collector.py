@@ -342,6 +342,8 @@ class Collector:
                 assert entry.backprop is not None
                 if entry.gradients is not None:
                     entry.gradients = {p: _zeroed(g, finite) for p, g in entry.gradients.items()}
+                if entry.sums is not None:
+                    entry.sums = entry.sums[0], _zeroed(entry.sums[1], finite)
                 entry.backprop = _zeroed(entry.backprop, finite)
                 if entry.activation.is_floating_point():
                     entry.activation = _zeroed(entry.activation, finite)

@@ -36,6 +36,7 @@ class Entry:
       gradients: Per-sample gradients by parameter, where computing the norms made them anyway.
       apart: Samples whose gradients must be formed one by one, with their squared norms: products
         over the batch would round them by more than they are large.
+      sums: Of an embedding: each record's tokens, and the sum of the output's gradients over each.
     """
 
     layer: nn.Module
@@ -43,6 +44,7 @@ class Entry:
     backprop: torch.Tensor | None = None
     gradients: dict[nn.Parameter, torch.Tensor] | None = None
     apart: tuple[torch.Tensor, torch.Tensor] | None = None
+    sums: tuple[torch.Tensor, torch.Tensor] | None = None
 
     def rows(self, which: torch.Tensor) -> Entry:
         """The same call, as if it had been made with these samples only."""

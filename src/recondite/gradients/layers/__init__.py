@@ -12,6 +12,7 @@ from torch.nn.utils.parametrize import ParametrizationList, is_parametrized
 
 from recondite.gradients.layers.base import GenericRule, Grads, LayerRule, samplers
 from recondite.gradients.layers.conv import Conv2dRule
+from recondite.gradients.layers.embedding import EmbeddingRule
 from recondite.gradients.layers.formed import (
     Conv1DRule,
     ConvTransposeRule,
@@ -35,6 +36,7 @@ _FAST: dict[type[nn.Module], LayerRule] = {
     nn.ConvTranspose2d: _TRANSPOSED,
     nn.ConvTranspose3d: _TRANSPOSED,
     nn.PReLU: PReLURule(),
+    nn.Embedding: EmbeddingRule(),
 }
 _HOLDERS = (nn.ParameterList, nn.ParameterDict)
 
