@@ -66,3 +66,12 @@ def test_audits_and_what_was_planted():
     assert [int(n) for n in re.findall(r"(\d+) of", told)] == list(planted.values())
     assert found["violations"] == 0
     assert all(fault["detected"] == fault["cases"] for fault in found["faults"].values())
+
+
+def test_the_transformers_benchmark_of_a_gpu_runs_on_anything():
+    pytest.importorskip("torch")
+    from benchmarks.gpu_transformers import TINY, measured
+
+    plain, private = measured(TINY, "lora", rounds=1, device="cpu")
+    assert plain["trained"] == private["trained"] < 0.1 * plain["parameters"]
+    assert private["over_plain"] > 0

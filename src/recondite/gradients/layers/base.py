@@ -182,7 +182,7 @@ class FormedRule(LayerRule):
 
 
 class GenericRule(FormedRule):
-    """Per-sample gradients of small layers (normalisation, embeddings), materialised."""
+    """Per-sample gradients of small layers (normalisation), materialised."""
 
     def attach(self, tape: Tape, layer: nn.Module) -> None:
         """Runs the layer through the tape, out of autograd's sight."""
@@ -196,7 +196,4 @@ class GenericRule(FormedRule):
             activation = wide(activation)
         sampler = samplers()[type(entry.layer)]
         found = sampler(entry.layer, [activation], wide(entry.backprop))
-        if isinstance(entry.layer, nn.Embedding) and entry.layer.padding_idx is not None:
-            for gradient in found.values():  # the row of the padding is not trained
-                gradient[:, entry.layer.padding_idx] = 0.0
         return {p: g for p, g in found.items() if p.requires_grad}
