@@ -60,30 +60,31 @@ def mechanisms(
 def registered() -> dict[str, type[Any]]:
     """The classes of defences that other packages register, by name.
 
-    Left out, with a warning, is what cannot be loaded, and noise on gradients that claims to be
-    private without clipping: an ε for it would be too good.
+    Left out, with a warning, is what cannot be loaded, what is called like one of ours, or
+    otherwise than its entry, and noise on gradients that claims to be private without clipping:
+    an ε for it would be too good.
     """
     found: dict[str, type[Any]] = {}
     for group in (_OLD_GROUP, GROUP):
         for entry in entry_points(group=group):
             try:
                 kind = entry.load()
-                _check(kind, entry.name)
+                _check(kind)
             except Exception as error:  # one broken package must not take the others away
                 warnings.warn(f"defence {entry.name} could not be loaded: {error}", stacklevel=3)
                 continue
             if group == _OLD_GROUP:
                 moved = f"{entry.name}: the entry-point group {_OLD_GROUP} is now {GROUP}"
                 warnings.warn(moved, DeprecationWarning, stacklevel=3)
-            if kind.stage != "data" and kind.private and not kind.bounds_gradients:
-                problem = "bounds_gradients is False, which needs private = False"
+            problem = _problem(kind, entry.name)
+            if problem is not None:
                 warnings.warn(f"defence {entry.name} is left out: {problem}", stacklevel=3)
                 continue
             found[entry.name] = kind
     return found
 
 
-def _check(kind: Any, name: str) -> None:
+def _check(kind: Any) -> None:
     if not (isinstance(kind, type) and is_dataclass(kind)):
         raise TypeError("it is no dataclass of a defence's settings")
     missing = [part for part in _PARTS if not hasattr(kind, part)]
@@ -91,9 +92,15 @@ def _check(kind: Any, name: str) -> None:
         raise TypeError(f"it has no {missing[0]}: subclass Mechanism or RecordNoise")
     if kind.stage != "data" and not issubclass(kind, Mechanism):
         raise TypeError("it is no subclass of recondite.mechanisms.Mechanism")
-    ours = {own.name for own in _OWN}
+
+
+def _problem(kind: type[Any], name: str) -> str | None:
+    if kind.stage != "data" and kind.private and not kind.bounds_gradients:
+        return "bounds_gradients is False, which needs private = False"
     # Ledgers and records hold the class's own name, and are accounted by it.
-    if kind not in _OWN and (name in ours or kind.name in ours):
-        raise ValueError(f"its name {name if name in ours else kind.name} is taken")
+    taken = {own.name for own in _OWN}.intersection((name, kind.name))
+    if kind not in _OWN and taken:
+        return f"its name {min(taken)} is taken"
     if kind not in _OWN and kind.name != name:
-        raise ValueError(f"it calls itself {kind.name}: use one name")
+        return f"it calls itself {kind.name}: use one name"
+    return None
