@@ -85,7 +85,8 @@ def registered() -> dict[str, type[Any]]:
 
 
 def _check(kind: Any) -> None:
-    if not (isinstance(kind, type) and is_dataclass(kind)):
+    settings = isinstance(kind, type) and is_dataclass(kind)
+    if not settings:
         raise TypeError("it is no dataclass of a defence's settings")
     missing = [part for part in _PARTS if not hasattr(kind, part)]
     if missing:
