@@ -9,6 +9,7 @@ import pytest
 import recondite as rc
 from recondite.channels.registry import CHANNELS
 from recondite.defences import NaturalNoise, PersonalizedNoise, RecordNoise, defences, find
+from recondite.laws import InfiniteLoss
 from recondite.mechanisms import registry
 
 
@@ -97,6 +98,58 @@ def test_the_group_of_the_last_version_is_read_with_a_warning(monkeypatch):
     )
     with pytest.warns(DeprecationWarning, match="recondite.mechanisms is now recondite.defences"):
         assert registry.mechanisms()["mine"] is rc.Gaussian
+
+
+class Renamed(rc.Gaussian):
+    """Somebody's own law under a name that ledgers would account as ours."""
+
+    def loss(self, relation):
+        return InfiniteLoss()
+
+
+class Another(rc.Gaussian):
+    name = "another"
+
+
+class Odd:
+    name = "odd"
+
+
+@dataclass(frozen=True)
+class Bare:
+    name: ClassVar[str] = "odd"
+
+
+@pytest.mark.parametrize(
+    ("entry", "loaded", "reason"),
+    [
+        ("odd", RuntimeError("boom"), "boom"),
+        ("odd", 3, "no dataclass"),
+        ("odd", Odd, "no dataclass"),
+        ("odd", Bare, "it has no title"),
+        ("gaussian", Another, "its name gaussian is taken"),
+        ("mine", Renamed, "its name gaussian is taken"),
+        ("mine", Another, "it calls itself another"),
+    ],
+)
+def test_one_broken_package_takes_no_other_away(entry, loaded, reason, monkeypatch):
+    class Other:
+        name = entry
+
+        def load(self):
+            if isinstance(loaded, Exception):
+                raise loaded
+            return loaded
+
+    entries = [Other(), Entry()]
+    monkeypatch.setattr(registry, "entry_points", lambda *, group: entries * (group == Entry.group))
+    with pytest.warns(
+        UserWarning, match=f"defence {entry} (could not be loaded|is left out): .*{reason}"
+    ):
+        found = registry.registered()
+    assert found == {"doubled-channel": Doubled}
+    with pytest.warns(UserWarning, match=f"defence {entry}"):
+        assert defences()["gaussian"].make is rc.Gaussian
 
 
 @pytest.mark.parametrize(

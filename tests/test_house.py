@@ -220,6 +220,19 @@ def test_walks_name_files_that_are_there():
     assert [name for name in named if not (SOURCE / name).exists()] == []
 
 
+def test_minutes_of_ci_add_up():
+    text = PAGE[PAGE.index("## Minutes of CI") : PAGE.index("## House rules")]
+    rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| ")]
+    said = {row[0].strip("*"): row[1].strip("*") for row in rows}
+    parts = {row[0]: float(row[1]) for row in rows if row[1][0].isdigit() and row[0] != "free"}
+    booked, allowed = float(said["booked"]), float(re.search(r"may take (\d+) minutes", text)[1])
+    assert sum(parts.values()) == booked
+    assert float(said["free"]) == allowed - booked >= 0
+    for part in ("tests", "acceptance"):
+        (whole,) = (minutes for name, minutes in parts.items() if name.startswith(part))
+        assert sum(float(row[2]) for row in rows if row[0] == part) <= whole
+
+
 @pytest.mark.parametrize("name", sorted(MODULES))
 def test_modules_are_as_long_as_a_concept(name):
     assert len(MODULES[name].read_text(encoding="utf-8").splitlines()) <= 400

@@ -105,6 +105,20 @@ def test_a_broken_package_takes_nothing_away(commands):
     assert ask("account") == (0, "ours\n", "")
 
 
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        (RuntimeError("boom"), "boom"),
+        (SyntaxError("invalid syntax"), "invalid syntax"),
+        (3, "it is no function and no Typer application"),
+    ],
+)
+def test_whatever_breaks_is_one_line_of_that_command_alone(value, reason, commands):
+    ask = commands(Entry("broken", value))
+    assert ask("broken") == (2, "", f"recondite: broken could not be loaded: {reason}\n")
+    assert ask("account") == (0, "ours\n", "")
+
+
 def test_the_real_command_line_reads_the_standard_entry_points():
     """A distribution on the path adds its command: nothing of ours keeps a list."""
     code = (

@@ -61,8 +61,9 @@ def add_commands(app: typer.Typer) -> None:
         taken.add(entry.name)
         try:
             command: Command = entry.load()
-        except (ImportError, AttributeError) as error:
-            # One broken package must not take the other commands away.
+            if not callable(command):
+                raise TypeError("it is no function and no Typer application")
+        except Exception as error:  # one broken package must not take the other commands away
             _refuse(app, entry.name, f"{entry.name} could not be loaded: {error}")
             continue
         if isinstance(command, typer.Typer):
