@@ -81,3 +81,15 @@ def test_every_step_starts_from_the_same_weights_and_an_empty_batch_has_noise():
         assert torch.allclose(value, again[name], atol=1e-3)
         assert value.abs().max() > 2e-4 > empty[name].abs().max() > 0
     assert [len(batch) for batch in trainer.batches()] != [planted.BATCH] * 4
+
+
+@pytest.mark.parametrize(
+    "loss", [planted.contrastive, planted.distance_to_the_mean], ids=["contrastive", "distance"]
+)
+def test_losses_that_compare_records_are_found(loss):
+    """One record moves the gradients of all others, which no engine sees."""
+    trained = partial(planted.ours, rc.Gaussian(1.0), loss=loss)
+    skip = ["sampling", "game"]
+    result = check(trained, claim(rc.Gaussian(1.0)), skip=skip, **OPTIONS)
+    assert violations(result) == {"noise"}
+    assert result.evidence[0].startswith("one record among others")

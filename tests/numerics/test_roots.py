@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recondite.numerics.roots import Threshold, last_true
+from recondite.numerics.roots import Crossing, last_true
 
 
 @given(st.floats(1e-12, 1e12), st.booleans())
@@ -63,7 +63,7 @@ def test_a_narrowed_threshold_gives_what_plain_bisection_gives(root, power, safe
     plain = last_true(lambda x: met(measure(x)), good, bad, relative=1e-7)
     bisected = len(calls)
     calls.clear()
-    threshold = Threshold(measure, met, 2.0, safe=safe)
+    threshold = Crossing(measure, met, 2.0, safe=safe)
     assert threshold(good)
     assert not threshold(bad)
     threshold.narrow(1e-7)
@@ -75,7 +75,7 @@ def test_a_narrowed_threshold_gives_what_plain_bisection_gives(root, power, safe
 def test_a_threshold_of_what_cannot_be_interpolated_bisects():
     """Steps, zeros and infinities: no worse than bisection, and never a point that misses."""
     for measure in (lambda x: 0.0 if x < 1.5 else math.inf, lambda x: 1.0 if x < 1.5 else 3.0):
-        threshold = Threshold(measure, lambda value: value <= 2.0, 2.0)
+        threshold = Crossing(measure, lambda value: value <= 2.0, 2.0)
         assert threshold(1.0)
         assert not threshold(4.0)
         threshold.narrow(1e-9)
@@ -87,7 +87,7 @@ def test_a_rough_measurement_is_met_where_it_was_measured():
     def rough(x):
         return x * (1 + 1e-4 * math.sin(1e6 * x))
 
-    threshold = Threshold(rough, lambda value: value <= 2.0, 2.0)
+    threshold = Crossing(rough, lambda value: value <= 2.0, 2.0)
     assert threshold(1.0)
     assert not threshold(4.0)
     threshold.narrow(1e-8)

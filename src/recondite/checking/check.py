@@ -19,7 +19,7 @@ from recondite.checking.displacement import (
     would_notice,
 )
 from recondite.checking.findings import CheckResult, Finding, Verdict
-from recondite.checking.pairs import groups, singles, small, unusual
+from recondite.checking.pairs import among, groups, singles, small, unusual
 from recondite.checking.probe import Effect, MeasuredNoise, Probe, global_randomness, reseed
 from recondite.checking.trainer import Trainer
 from recondite.mechanisms import Mechanism
@@ -35,7 +35,7 @@ _TESTS = 5 + sampling.TESTS
 _SLACK = 1.01
 _PILOT = 24
 _BATCHES, _PASSES = 400, 200
-_LARGEST_GROUP = 32
+_LARGEST_GROUP, _FEWEST_OTHERS = 32, 8
 _ROUNDING = 1e-12  # of differences of sums of equal numbers
 _POOR = 0.5  # of the noise needed, or of a direction: a check that sees no more cannot tell
 
@@ -173,6 +173,8 @@ def _steps(own: _Check, probe: Probe, other: Probe) -> None:
     best = [*kept.values()][:4]
     empty = not apart and probe.works(())
     alone = singles(best, (weight,) * least, replaced=apart, empty=empty)
+    ordinary = tuple(records[i] for i in range(min(max(size, _FEWEST_OTHERS), len(records))))
+    alone += among(best, ordinary, replaced=apart)
     found, exact = probe.effects(alone, own.pilot(16, 64), own.rng)
     one = max(found, key=excess)
     if together is not None and varying:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["BatchPair", "groups", "singles", "small", "unusual"]
+__all__ = ["BatchPair", "among", "groups", "singles", "small", "unusual"]
 
 Batch = tuple[Any, ...]
 
@@ -105,6 +105,23 @@ def singles(
     if empty:
         found += [BatchPair(batch, none, 1, False, "one record beside none") for batch in made]
     return found
+
+
+def among(tried: Sequence[Any], others: Batch, *, replaced: bool) -> list[BatchPair]:
+    """One record beside many ordinary ones, whose gradients it must leave alone.
+
+    A loss that compares records, or a batch that is scaled by its own mean, moves all of them.
+
+    Args:
+      tried: The records.
+      others: The ordinary ones.
+      replaced: Whether records are replaced only, never added or removed.
+    """
+    made: list[Batch] = [(*others, record) for record in tried]
+    if not replaced:
+        return [BatchPair(batch, others, 1, False, "one record among others") for batch in made]
+    what = "one record among others replaced"
+    return [BatchPair(one, other, 2, True, what) for one, other in combinations(made, 2)]
 
 
 def _floating(value: Any) -> bool:

@@ -22,7 +22,7 @@ from recondite.notions import json_ready
 from recondite.notions.bounds import round_bound
 from recondite.notions.calibration import calibrate, weakest
 from recondite.notions.pairs import ComposedPair
-from recondite.numerics.roots import Threshold
+from recondite.numerics.roots import Crossing
 from recondite.report.words import at_most, chance_at_most, figure
 
 __all__ = ["Answer", "coarse", "tight"]
@@ -249,7 +249,7 @@ def _roughly(asked: Query, measure: Callable[[Query], float]) -> float:
         return measure(asked.at(strength=strength))
 
     less = asked.mechanism.weaker == "larger"
-    threshold = Threshold(
+    threshold = Crossing(
         measured, lambda value: value <= asked.target, asked.target, safe=1 if less else -1
     )
     found = weakest(asked.mechanism, threshold, _ROUGH)

@@ -39,7 +39,8 @@ class SphereLoss(LatentLoss):
     kappa: float
 
     def __post_init__(self) -> None:
-        _validate.at_least("dim", self.dim, 2)
+        if _validate.at_least("dim", self.dim, 2) > 1e300:
+            raise ValueError("dim must be 1e300 or less")
         if _validate.positive("kappa", self.kappa) > 1e12:
             raise ValueError(f"kappa must be 1e12 or less, got {self.kappa:g}")
 
@@ -105,7 +106,8 @@ def _log_sech_integral(dim: int) -> float:
     z = 0.5 * (dim - 1)
     if z < 50:
         return float(special.betaln(0.5, z))
-    series = 1 + 1 / (8 * z) + 1 / (128 * z**2) - 5 / (1024 * z**3) - 21 / (32768 * z**4)
+    r = 1 / z  # whose powers vanish where those of z would overflow
+    series = 1 + r / 8 + r**2 / 128 - 5 * r**3 / 1024 - 21 * r**4 / 32768
     return 0.5 * math.log(math.pi / z) + math.log(series)
 
 

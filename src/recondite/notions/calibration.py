@@ -16,7 +16,7 @@ from recondite.notions.base import Notion, Scope
 from recondite.notions.bounds import round_bound
 from recondite.notions.registry import target as notion_of
 from recondite.notions.releases import MechanismRun
-from recondite.numerics.roots import Threshold, last_true
+from recondite.numerics.roots import Crossing, last_true
 
 __all__ = ["Calibration", "Criterion", "calibrate", "match", "measure", "weakest"]
 
@@ -205,7 +205,7 @@ def _calibrate(
         return result
 
     notion = criterion.measured
-    meets = Threshold(value, lambda found: notion.met(found, goal), goal, safe=_safe(mechanism))
+    meets = Crossing(value, lambda found: notion.met(found, goal), goal, safe=_safe(mechanism))
     strength = weakest(mechanism, meets, relative)
     digits = max(_DIGITS, 1 + math.ceil(-math.log10(relative)))
     strength, achieved = _few_digits(mechanism, strength, digits, meets)
@@ -221,12 +221,12 @@ def _calibrate(
 
 
 def _safe(mechanism: Mechanism) -> int:
-    """Which way there is more noise, for :class:`Threshold`."""
+    """Which way there is more noise, for :class:`Crossing`."""
     return 1 if mechanism.weaker == "larger" else -1
 
 
 def _few_digits(
-    mechanism: Mechanism, strength: float, digits: int, meets: Threshold
+    mechanism: Mechanism, strength: float, digits: int, meets: Crossing
 ) -> tuple[float, float]:
     """The strength rounded to where there is more noise, and its notion, still within the goal."""
     less = mechanism.weaker == "larger"
@@ -241,7 +241,7 @@ def _few_digits(
     return meets.good, meets.measure(meets.good)
 
 
-def weakest(mechanism: Mechanism, meets: Threshold, relative: float) -> float:
+def weakest(mechanism: Mechanism, meets: Crossing, relative: float) -> float:
     """The weakest strength found to meet a target, measured or on the safe side of one that was.
 
     Brackets the target by factors of four from where the mechanism is, narrows by interpolation,

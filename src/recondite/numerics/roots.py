@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-__all__ = ["Threshold", "last_true"]
+__all__ = ["Crossing", "last_true"]
 
 
 def last_true(
@@ -39,7 +39,7 @@ def last_true(
     return good
 
 
-class Threshold:
+class Crossing:
     """Whether a monotone measurement meets a goal, asked of as few measurements as will do.
 
     What follows from earlier answers is not measured again: on the far side of a point that met
@@ -52,7 +52,7 @@ class Threshold:
       safe: Whether smaller arguments are the safe side: 1, or -1 where larger ones are.
 
     >>> calls = []
-    >>> square = Threshold(lambda x: calls.append(x) or x * x, lambda found: found <= 2.0, 2.0)
+    >>> square = Crossing(lambda x: calls.append(x) or x * x, lambda found: found <= 2.0, 2.0)
     >>> square(1.0), square(4.0), square(0.5), square(5.0), len(calls)
     (True, False, True, False, 2)
     >>> square.narrow(1e-9)
