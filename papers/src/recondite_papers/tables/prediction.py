@@ -197,6 +197,7 @@ def lead(
 
 
 _DRAWS = 2_000
+_LEAST = 0.01  # of a rank correlation: less is no lead
 _PARTS: dict[str, Callable[[AttackedDefence], bool]] = {
     "all": lambda one: True,
     "where it beats the mean image": lambda one: one.beats,
@@ -287,7 +288,7 @@ def verdict(attacks: Rows, signal: Rows, blind: Rows = (), intruder: Rows = ()) 
             leads = [lead(found) for found in seen if len(found) >= _FEW]
             told = " and ".join(f"{low:+.2f} to {high:+.2f}" for low, high in leads)
             text += f"; ε less the last, 95% over resampled settings: {told}"
-            certain = all(low > 0 for low, _ in leads)
+            certain = all(low >= _LEAST for low, _ in leads)
         text += marked(intruder)
         decided, judged = True, [*known, *sure]
     text += ". Within one mechanism all notions give the same ranks"
@@ -315,7 +316,7 @@ def _judged(judged: Sequence[dict[str, float]], *, decided: bool, certain: bool)
 
 def _leads(judged: Sequence[dict[str, float]], radius: str) -> list[bool]:
     """Whether capacity with this radius orders errors better than ε does, by 0.01 or more."""
-    return [one["epsilon"] - one[f"capacity_{radius}"] >= 0.01 for one in judged]
+    return [one["epsilon"] - one[f"capacity_{radius}"] >= _LEAST for one in judged]
 
 
 def _apart(found: Sequence[dict[str, float]]) -> float:
