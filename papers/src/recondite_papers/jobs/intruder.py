@@ -236,8 +236,10 @@ def _noisy_gradients(context: Context, name: str) -> Rows:
 
 
 _COMPARE: dict[str, Callable[[Context], Rows]] = {
-    f"compare/mlp/{name}": partial(_compare, name=name) for name in compare.DATA
-} | {f"compare/little/{name}": partial(_little, name=name) for name in compare.DATA}
+    f"compare/{part}/{name}": partial(run, name=name)
+    for part, run in (("mlp", _compare), ("little", _little))
+    for name in compare.DATA
+}
 _CHANNEL: dict[str, Callable[[Context], Rows]] = {
     "channel/copies/fashion-mnist": partial(_copies, name="fashion-mnist"),
     "channel/copies/cifar10": partial(_copies, name="cifar10"),
