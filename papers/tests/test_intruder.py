@@ -240,3 +240,30 @@ def test_ranks_under_the_intruder_are_those_on_the_page():
     assert f"{rho['capacity_length']:+.2f}" in page("compare")
     (one,) = prediction.verdict(rows("compare-iga"), signal, rows("blind"), known)
     assert one.evidence in page("compare")
+
+
+def test_the_lead_of_a_notion_is_an_interval_over_settings():
+    """Nothing where two notions rank alike; above 0 where one is perfect and the other random."""
+
+    def made_of(values, errors):
+        return [
+            prediction.AttackedDefence(
+                "gaussian", 1.0, error, True, {"epsilon": value, "capacity_length": -error}
+            )
+            for value, error in zip(values, errors, strict=True)
+        ]
+
+    errors = [float(n) for n in range(1, 21)]
+    alike = made_of([-error for error in errors], errors)
+    assert prediction.lead(alike) == (0.0, 0.0)
+    mixed = np.random.default_rng(1).permutation(20).astype(float)
+    low, high = prediction.lead(made_of(mixed, errors))
+    rho = prediction.spearmanr(mixed, errors).statistic
+    assert 0 < low < 1 + rho < high
+    found = [
+        one
+        for one in prediction.gained(rows("intruder"), rows("compare-signal"), "mnist")
+        if one.beats
+    ]
+    low, high = prediction.lead(found)
+    assert f"95% over resampled settings: {low:+.2f} to {high:+.2f}" in page("compare")

@@ -5,6 +5,9 @@ from pathlib import Path
 
 import numpy as np
 from scipy.special import betainc, erf
+from scipy.stats import norm
+
+import recondite as rc
 
 STUDIES = Path(__file__).resolve().parents[2] / "docs" / "studies"
 
@@ -73,3 +76,32 @@ def test_one_record_turns_geodps_angle_half_around():
     assert "(6.57, 15.5)" in page
     claimed = 6.57
     assert least > claimed + 5
+
+
+def test_the_prose_of_both_pages_has_the_figures_of_their_programs():
+    """Their doctests guard what a program prints; the sentences around it are guarded here."""
+    dim, delta = 784, 1e-5
+    page = " ".join((STUDIES / "product-noise.md").read_text().split())
+    k = 1000
+    sigma = math.sqrt(
+        2 * k ** (4 / dim) * (dim / 4 + 1.5) ** (1 + 4 / dim) / math.e ** (1 + 2 / dim)
+    )
+    shown = float(erf(0.5 / (math.sqrt(2) * sigma)))
+    assert f"the true one at least {shown:.3f}: one release in thirty" in page
+    assert 28 < 1 / shown < 33
+    needed = 0.5 * math.sqrt(2 / math.pi) / delta
+    assert f"asks for σ of {round(needed, -4):,.0f}·Δ" in page
+    assert f"a length of {round(needed * math.sqrt(2 / math.pi), -3):,.0f}·Δ on average" in page
+    gaussian = rc.calibrate(rc.Gaussian(1.0), 1.0, "epsilon", rc.Poisson(1.0, 1), delta=delta).value
+    assert f"the same δ is {gaussian * math.sqrt(dim):.0f}·Δ long" in page
+    saved = 1 - gaussian / math.sqrt(2 * math.log(1.25 / delta))
+    assert f"saves more than {100 * saved:.0f}% here" in page
+    page = " ".join((STUDIES / "geodp.md").read_text().split())
+    noise = math.sqrt(4) * math.pi / 100
+    wrong = math.log(2) + float(norm.logsf(math.pi / 2 / noise))
+    least = math.log1p(-delta - math.exp(wrong)) - wrong
+    claimed, replaced = (rc.epsilon(rc.Gaussian(s), rc.Poisson(1.0, 2), delta) for s in (1.0, 0.5))
+    assert (
+        f"ε is at least {least:.0f} where {claimed:.2f} is claimed ({replaced:.1f} for a record "
+        "that is replaced, as here)" in page
+    )

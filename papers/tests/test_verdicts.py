@@ -70,9 +70,11 @@ def test_ranks_of_the_papers_attack_are_said_to_rank_failures():
     # Where nothing leaks any notion that is small there ranks well: what counts is what is left.
     known = prediction.gained(rows("intruder"), signal, "mnist")
     every, seen = prediction.ranks(known), prediction.ranks([one for one in known if one.beats])
-    assert every["epsilon"] - every["capacity_1"] > 0.2
-    assert seen["epsilon"] == pytest.approx(seen["capacity_1"]) == seen["capacity_L"]
+    assert every["epsilon"] - every["capacity_1"] > 0.1
+    assert seen["epsilon"] == pytest.approx(seen["capacity_1"])
+    assert seen["capacity_L"] > seen["epsilon"]  # the corrected radius ranks leaks worse
     assert seen["epsilon"] - seen["capacity_length"] > 0.2
+    assert sum(one.defence == "vmf" for one in known if one.beats) >= 5
     assert one.stands == "in part"
 
 
@@ -153,9 +155,10 @@ def test_numbers_of_the_readme_come_from_rows():
         rows("compare-iga"), rows("compare-signal"), rows("blind"), rows("intruder")
     )
     assert capacity.stands == "in part"
-    assert capacity.believe.startswith("Only with the gradient's true length")
+    assert capacity.believe.startswith("Perhaps with the gradient's true length")
     assert (
-        "Bayes' capacity ranks leaks better than ε only with the gradient's true length" in readme
+        "Bayes' capacity as printed ranks leaks no better than ε, and perhaps better with the "
+        "gradient's true length" in readme
     )
     early = intruder.open_settings(rows("intruder"), rows("dirdp-v1-attacks"), "dirdp-v1")
     assert early["broken"]  # "some settings that look safe fall"

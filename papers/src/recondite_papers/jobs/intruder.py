@@ -134,7 +134,7 @@ def _little(context: Context, name: str) -> Rows:
     """VMF noise in batches of 128, on to where it hides as little as the least Gaussian noise."""
     data = compare.records(context, name)
     model = network(data.shape, 10, seed=0)
-    many = (1, STRENGTHS["compare"])
+    many = context.pick((1,), (1,), (1, STRENGTHS["compare"]))
     guarded = [
         Guarded(
             {"defence": "vmf", "value": float(kappa)},
@@ -142,7 +142,7 @@ def _little(context: Context, name: str) -> Rows:
             batch=128,
             releases=many,
         )
-        for kappa in MORE
+        for kappa in context.pick(MORE[-1:], MORE[2:], MORE)
     ]
     found = _attack(context, model, _scene(context, data), guarded, 23)
     return _named("compare", name, "mlp", context.mark, found)
@@ -236,8 +236,10 @@ def _noisy_gradients(context: Context, name: str) -> Rows:
 
 
 _COMPARE: dict[str, Callable[[Context], Rows]] = {
-    f"compare/mlp/{name}": partial(_compare, name=name) for name in compare.DATA
-} | {f"compare/little/{name}": partial(_little, name=name) for name in compare.DATA}
+    f"compare/{part}/{name}": partial(run, name=name)
+    for part, run in (("mlp", _compare), ("little", _little))
+    for name in compare.DATA
+}
 _CHANNEL: dict[str, Callable[[Context], Rows]] = {
     "channel/copies/fashion-mnist": partial(_copies, name="fashion-mnist"),
     "channel/copies/cifar10": partial(_copies, name="cifar10"),

@@ -224,14 +224,14 @@ def on_copies(
         squared = np.square(seen).sum(1)[:, None] - 2.0 * seen @ white.T + np.square(white).sum(1)
         likely = torch.as_tensor(-0.5 * count * squared).masked_fill(~wanted, -torch.inf)
         behind = BehindNoise(prior, covariance, count)
-        images = [
+        rebuilt = [
             behind.believed(torch.as_tensor(copy).to(prior.mean), int(told))[1]
             for copy, told in zip(copies, scene.victims.labels, strict=True)
         ]
         weights = torch.softmax(likely[:, : len(scene.public)], 1).to(scene.public.images.device)
         found = {
             "importance-weights": scene.scores(_mean(weights, scene)),
-            "channel-posterior": scene.scores(torch.stack(images)),
+            "channel-posterior": scene.scores(torch.stack(rebuilt)),
         }
         picked = scene.picked(likely)
         low, _ = noise.std_range

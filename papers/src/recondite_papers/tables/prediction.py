@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
-from scipy.stats import spearmanr
+import numpy as np
+from scipy.stats import rankdata, spearmanr
 
 import recondite as rc
 from recondite.numerics.ball import log_gaussian_ball_capacity
@@ -26,7 +27,7 @@ from recondite_papers.tables.compare import TITLE
 from recondite_papers.tables.intruder import beaten, marked
 
 __all__ = [
-    "CLAIM", "NOTIONS", "AttackedDefence", "beats", "floor", "gained", "ranks", "settings",
+    "CLAIM", "NOTIONS", "AttackedDefence", "beats", "floor", "gained", "lead", "ranks", "settings",
     "table", "verdict",
 ]  # fmt: skip
 
@@ -168,6 +169,35 @@ def ranks(found: Sequence[AttackedDefence]) -> dict[str, float]:
     }
 
 
+def lead(
+    found: Sequence[AttackedDefence], first: str = "epsilon", other: str = "capacity_length"
+) -> tuple[float, float]:
+    """A 95% interval of how much better another notion orders errors: ρ of the first less ρ of it.
+
+    The settings are resampled with replacement; draws in which all are alike are left out.
+    """
+    columns = [
+        np.array([float(f"{value:.4g}") for value in values])
+        for values in (
+            [one.notions[first] for one in found],
+            [one.notions[other] for one in found],
+            [one.error for one in found],
+        )
+    ]
+    generator = np.random.default_rng(0)
+    gaps = []
+    for _ in range(_DRAWS):
+        chosen = generator.integers(len(found), size=len(found))
+        drawn = [rankdata(column[chosen]) for column in columns]
+        if min(float(np.ptp(column)) for column in drawn) > 0:
+            one, two = (float(np.corrcoef(column, drawn[2])[0, 1]) for column in drawn[:2])
+            gaps.append(one - two)
+    low, high = np.quantile(gaps, [0.025, 0.975])
+    return float(low), float(high)
+
+
+_DRAWS = 2_000
+_LEAST = 0.01  # of a rank correlation: less is no lead
 _PARTS: dict[str, Callable[[AttackedDefence], bool]] = {
     "all": lambda one: True,
     "where it beats the mean image": lambda one: one.beats,
@@ -234,7 +264,7 @@ def verdict(attacks: Rows, signal: Rows, blind: Rows = (), intruder: Rows = ()) 
         f"nothing, in {' and '.join(f'{n} of {m}' for n, m in zip(above, totals, strict=True))} "
         "settings, so that this mostly ranks failures"
     )
-    decided, judged = sum(above) >= sum(totals) / 2, whole
+    decided, judged, certain = sum(above) >= sum(totals) / 2, whole, True
     if known:
         text += (
             f". Under the intruder's attackers ({' and '.join(str(len(f)) for f in under)} "
@@ -255,29 +285,38 @@ def verdict(attacks: Rows, signal: Rows, blind: Rows = (), intruder: Rows = ()) 
                 f"leaks {said('capacity_L', sure)}, at the true length "
                 f"{said('capacity_length', sure)}"
             )
+            leads = [lead(found) for found in seen if len(found) >= _FEW]
+            told = " and ".join(f"{low:+.2f} to {high:+.2f}" for low, high in leads)
+            text += f"; ε less the last, 95% over resampled settings: {told}"
+            certain = all(low >= _LEAST for low, _ in leads)
         text += marked(intruder)
         decided, judged = True, [*known, *sure]
     text += ". Within one mechanism all notions give the same ranks"
-    if not decided:
-        believe = "Ranking the errors of a failing attack says little."
-        return [Verdict(CLAIM, "undecided", text, believe)]
+    stands, believe = _judged(judged, decided=decided, certain=certain)
+    return [Verdict(CLAIM, stands, text, believe)]
+
+
+def _judged(judged: Sequence[dict[str, float]], *, decided: bool, certain: bool) -> tuple[str, str]:
+    """The verdict, and what to believe now."""
     printed, true = (_leads(judged, radius) for radius in ("1", "length"))
+    if not decided:
+        return "undecided", "Ranking the errors of a failing attack says little."
+    if all(true) and not certain:
+        believe = "Perhaps with the gradient's true length; too few settings to be sure."
+        return "in part", believe
     if all(printed) and all(true):
-        believe = "Capacity ranks better, against attackers who know the defence too."
-        return [Verdict(CLAIM, "stands", text, believe)]
+        return "stands", "Capacity ranks better, against attackers who know the defence too."
     if all(true):
-        believe = "Only with the gradient's true length does it rank leaks better."
-        return [Verdict(CLAIM, "in part", text, believe)]
+        return "in part", "Only with the gradient's true length does it rank leaks better."
     if any(printed) or any(true):
         believe = "For some settings only: against attackers who know the defence it varies."
-        return [Verdict(CLAIM, "in part", text, believe)]
-    believe = "No: against attackers who know the defence, ε ranks better."
-    return [Verdict(CLAIM, "falls", text, believe)]
+        return "in part", believe
+    return "falls", "No: against attackers who know the defence, ε ranks better."
 
 
 def _leads(judged: Sequence[dict[str, float]], radius: str) -> list[bool]:
     """Whether capacity with this radius orders errors better than ε does, by 0.01 or more."""
-    return [one["epsilon"] - one[f"capacity_{radius}"] >= 0.01 for one in judged]
+    return [one["epsilon"] - one[f"capacity_{radius}"] >= _LEAST for one in judged]
 
 
 def _apart(found: Sequence[dict[str, float]]) -> float:
