@@ -245,6 +245,13 @@ def _alone(arguments: list[str]) -> typer.Typer:
     return small
 
 
+def _built(asked: typer.Typer, arguments: list[str] | None) -> Any:
+    command = typer.main.get_command(asked)
+    if "--help" in (sys.argv[1:] if arguments is None else arguments):
+        _describe_arguments(command)
+    return command
+
+
 def _describe_arguments(command: Any) -> None:
     """Gives arguments the help that was written for them: Click from 8.5 on forgets Typer's."""
     for part in getattr(command, "commands", {}).values():
@@ -263,10 +270,7 @@ def run(arguments: list[str] | None = None) -> int:
     try:
         asked = _alone(sys.argv[1:] if arguments is None else arguments)
         with _plain_warnings():
-            command = typer.main.get_command(asked)
-            if "--help" in (sys.argv[1:] if arguments is None else arguments):
-                _describe_arguments(command)
-            result = command(args=arguments, standalone_mode=False)
+            result = _built(asked, arguments)(args=arguments, standalone_mode=False)
         code = result if isinstance(result, int) else 0
         if code == 130:  # Typer turns an interruption into this code and says nothing
             _fail("interrupted", code)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import difflib
-import copy
 import functools
 import inspect
 import math

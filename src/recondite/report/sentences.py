@@ -127,4 +127,3 @@ def _names(points: Sequence[Point], standing: Sequence[Standing]) -> str:
 def _certain(bound: float) -> bool:
     """Whether a bound on a chance, as it is printed, promises nothing."""
     return chance_at_most(bound) == "100%"
-
