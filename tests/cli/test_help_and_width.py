@@ -180,3 +180,39 @@ def test_a_misspelt_mechanism_is_answered_and_every_choice_is_in_the_help(capsys
     for name, kind in mechanisms().items():
         if kind.__module__.startswith("recondite."):
             assert name in shown
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [("layers", "hf:DIR or"), ("explore", "Folders of runs"), ("dossier verify", "The dossier."),
+     ("calibrate", "gaussian, vmf,"), ("leakage", "A second channel")],
+)  # fmt: skip
+def test_arguments_are_explained(command, words, capsys, monkeypatch):
+    """Click from 8.5 on forgets what Typer was told of arguments."""
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run([*command.split(), "--help"]) == 0
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+    assert words in shown.split("─ Arguments ─")[1].split("─ Options ─")[0]
+
+
+def test_one_option_of_two_commands_has_a_heading_in_each(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    for command, heading in (("compare", "The answer"), ("attack", "The attack")):
+        assert run([command, "--help"]) == 0
+        shown = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)
+        assert "--participation" in shown.split(f"─ {heading} ─")[1].split("╰─")[0]
+
+
+def test_what_is_missing_is_called_as_it_is_typed(capsys):
+    drawn = ["--records", "60000", "--batch-size", "128", "--epochs", "3"]
+    assert run(["calibrate", "gaussian", "--epsilon", "8", *drawn]) == 2
+    assert "--delta is needed with epsilon, for example" in capsys.readouterr().err
+    to = ["--to", "vmf", "--dim", "100", "--by", "epsilon"]
+    assert run(["match", "gaussian", "--noise-multiplier", "1", *to, *drawn]) == 2
+    assert "--delta is needed with epsilon" in capsys.readouterr().err
+    assert run(["layers", "--model", "lenet"]) == 2
+    error = capsys.readouterr().err
+    assert "Write it without: recondite layers MODEL" in error
+    assert "--help'?" not in error
+    assert run(["dossier", "make", "--run", "x"]) == 2
+    assert "recondite dossier make RUN" in capsys.readouterr().err

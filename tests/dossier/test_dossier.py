@@ -1,5 +1,6 @@
 """What a dossier says of a run: bounds that hold, attacks with their power, and what is missing."""
 
+import dataclasses
 import json
 import re
 import shlex
@@ -11,8 +12,9 @@ from scipy.stats import binomtest
 from recondite import dossier
 from recondite.cli.main import run
 from recondite.dossier.attacks import log
-from recondite.dossier.content import _listed
-from recondite.dossier.making import EVIDENCE
+from recondite.dossier.content import _listed, compose
+from recondite.dossier.making import EVIDENCE, render
+from recondite.dossier.source import read_source
 from recondite.report.answer import Answers
 from recondite.report.rows import read_runs
 
@@ -73,6 +75,17 @@ def test_each_setting_stands_against_every_threat_model(study, tmp_path):
         r'<div class="wide" tabindex="0" role="region" aria-label="([^"]+)">', page
     )
     assert len(regions) == page.count('class="wide"') == len(set(regions)) > 4
+
+
+def test_notions_are_called_by_their_names(study):
+    dossier = compose(read_source(study), {})
+    one = dataclasses.replace(
+        dossier.settings[2], not_defined={"metric_privacy": "r", "a.stranger_notion": "s"}
+    )
+    page = render(dataclasses.replace(dossier, settings=(one,)))
+    assert "<td>metric privacy</td>" in page
+    assert "<td>a.stranger notion</td>" in page
+    assert "in more than 100%" not in page
 
 
 def test_a_rate_has_four_digits_and_settings_all_of_theirs():

@@ -13,8 +13,9 @@ from recondite import report
 from recondite.defences import defences
 from recondite.report import words
 from recondite.report.answer import Answers
+from recondite.report.gallery import contents
 from recondite.report.markers import marker
-from recondite.report.person import people
+from recondite.report.person import _by, _made_from, people
 from recondite.report.plain import TERMS, explained, fewer, limit_of, plain_label, plain_name
 from recondite.report.rows import read_runs
 
@@ -104,7 +105,11 @@ def test_the_person_is_the_one_whom_the_chosen_defence_protects_least(some):
     assert plain_label(chosen) in defended.title
     assert defended.note in ("nearer than the guess, from one message",
                              "no nearer than the guess, from one message")  # fmt: skip
-    assert "Inverting Gradients; threat update" in defended.figures
+    assert "Inverting Gradients; threat update; untrained model; 1 record" in defended.figures
+    pooled = {**made, "reconstruction": {**made["reconstruction"], "releases": 21.1}}
+    seen = dataclasses.replace(contents(made, folder), row=pooled)
+    assert _made_from(seen) == "from the whole training"
+    assert "21 updates of the record" in _by(seen)
     assert guess.note == "told its kind, not the record"
     assert guess.figures.startswith("the class mean; SSIM ")
 

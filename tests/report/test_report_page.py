@@ -105,7 +105,8 @@ def test_risk_gains_floors_and_victims_are_on_the_page(modern):
     outline(html)
     assert html.index('<section id="answer"') < html.index('<section id="risk"')
     for text in (
-        "no such intruder can exceed", "out of 1,000", "no better than guessing", "bound, the average",
+        "no such intruder can exceed", "out of 1,000", "no better than guessing",
+        "bound, the average",
         "of the guess’s error gone", "on the untrained model, 1 in an update, labels told",
         "whose reconstructions are no better than guessing", "too weak to tell",
     ):  # fmt: skip

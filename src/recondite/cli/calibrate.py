@@ -118,6 +118,7 @@ def calibrate(
     from recondite.notions.calibration import calibrate as compute
 
     notion, target = _target(given, other)
+    _with_delta(notion, given)
     chosen = build_mechanism(mechanism, given, start=1.0)
     schedule = build_schedule(given, needed=_of_run(notion, per))
     if schedule is not None:
@@ -136,6 +137,11 @@ def calibrate(
     drawn = [] if schedule is None else [describe(schedule, given)]
     of = f"{note} on average, their number drawn and secret" if secret else note
     _show(found, drawn, of=of)
+
+
+def _with_delta(notion: str, given: SimpleNamespace) -> None:
+    if given.delta is None and find(notion).needs_delta:
+        raise ValueError(f"--delta is needed with {notion}, for example --delta 1/60000")
 
 
 def _runs(selected_from: int | None, secret: bool) -> RunCount | int:
@@ -166,6 +172,7 @@ def match(
     """Finds the noise of another mechanism that equals this one."""
     from recondite.notions.calibration import match as compute
 
+    _with_delta(by, given)
     original = build_mechanism(source, given, also=to)
     other = build_mechanism(to, given, start=1.0, also=source)
     schedule = build_schedule(given, needed=_of_run(by, per))

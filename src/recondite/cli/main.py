@@ -9,6 +9,7 @@ whenever the command line starts: it must not load torch.
 from __future__ import annotations
 
 import copy
+import inspect
 import re
 import sys
 import traceback
@@ -169,6 +170,7 @@ def _refused(error: Any) -> int:
         return 2
     # Typer and Click both add what was meant: once is enough.
     message = re.sub(r"( Did you mean [^?]*\?)\1", r"\1", error.format_message())
+    message = message.removesuffix(" Did you mean '--help'?")  # the nearest of nothing near
     return _fail(f"{_known_as(error) or message} (see: recondite --help)", 2)
 
 
@@ -191,7 +193,16 @@ def _known_as(error: Any) -> str | None:
     typed = getattr(error, "option_name", None)
     ours = _ALIASES.get(str(typed))
     context = getattr(error, "ctx", None)
-    if ours is None or context is None:
+    if context is None:
+        return None
+    for one in context.command.params:
+        if one.param_type_name == "argument" and typed == f"--{one.name}":
+            words, at = [one.name.upper()], context
+            while at.parent is not None:
+                words, at = [at.info_name, *words], at.parent
+            usage = " ".join(["recondite", *words])
+            return f"No such option {typed!r}. Write it without: {usage}."
+    if ours is None:
         return None
     has = any(ours in parameter.opts for parameter in context.command.params)
     return f"No such option {typed!r}. It is called {ours} here." if has else None
@@ -235,13 +246,32 @@ def _alone(arguments: list[str]) -> typer.Typer:
     return small
 
 
+def _built(asked: typer.Typer, arguments: list[str] | None) -> Any:
+    command = typer.main.get_command(asked)
+    if "--help" in (sys.argv[1:] if arguments is None else arguments):
+        _describe_arguments(command)
+    return command
+
+
+def _describe_arguments(command: Any) -> None:
+    """Gives arguments the help that was written for them: Click from 8.5 on forgets Typer's."""
+    for part in getattr(command, "commands", {}).values():
+        _describe_arguments(part)
+    written = getattr(command.callback, "__wrapped__", None)
+    hints = {} if written is None else inspect.get_annotations(written, eval_str=True)
+    for argument in command.params:
+        for part in getattr(hints.get(argument.name), "__metadata__", ()):
+            if argument.param_type_name == "argument" and not argument.help:
+                argument.help = getattr(part, "help", None)
+
+
 def run(arguments: list[str] | None = None) -> int:
     """Runs a command and returns its exit code: 0, 1 failure, 2 bad input, 130 interrupted."""
     code = 0
     try:
         asked = _alone(sys.argv[1:] if arguments is None else arguments)
         with _plain_warnings():
-            result = asked(args=arguments, standalone_mode=False)
+            result = _built(asked, arguments)(args=arguments, standalone_mode=False)
         code = result if isinstance(result, int) else 0
         if code == 130:  # Typer turns an interruption into this code and says nothing
             _fail("interrupted", code)

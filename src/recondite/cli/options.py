@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import difflib
 import functools
@@ -169,10 +170,22 @@ def grouped(panels: dict[str, str]) -> Callable[[Callable[..., Any]], Callable[.
     def decorate(command: Callable[..., Any]) -> Callable[..., Any]:
         hints = inspect.get_annotations(command, eval_str=True)
         for name, hint in hints.items():
-            for part in getattr(hint, "__metadata__", ()):
-                if getattr(part, "rich_help_panel", "") is None and name in named:
-                    part.rich_help_panel = named[name]
+            parts = [copy.copy(part) for part in getattr(hint, "__metadata__", ())]
+            bare = [part for part in parts if getattr(part, "rich_help_panel", "") is None]
+            if name not in named or not bare:
+                continue
+            for part in bare:
+                part.rich_help_panel = named[name]
+            # A copy: an option that several commands share has a heading of its own in each.
+            annotated: Any = Annotated
+            hints[name] = annotated[(hint.__origin__, *parts)]
         command.__annotations__ = hints  # evaluated once: the parts that were changed stay
+        if "__signature__" in vars(command):  # which :func:`shared` gave it
+            described: Any = command
+            described.__signature__ = inspect.Signature([
+                one.replace(annotation=hints.get(one.name, one.annotation))
+                for one in described.__signature__.parameters.values()
+            ])  # fmt: skip
         return command
 
     return decorate

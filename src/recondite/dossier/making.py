@@ -12,6 +12,7 @@ from recondite.dossier import manifest
 from recondite.dossier.content import Dossier, compose
 from recondite.dossier.questions import PARTS
 from recondite.dossier.source import DossierRun, read_source
+from recondite.notions import notions
 from recondite.report.rows import Row, section
 from recondite.report.words import at_most
 
@@ -93,6 +94,8 @@ def render(dossier: Dossier) -> str:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
+    labels = {key: one.label for key, one in notions().items()}
+    environment.filters["notion"] = lambda key: labels.get(key, str(key).replace("_", " "))
     return environment.from_string(template.read_text(encoding="utf-8")).render(
         dossier=dossier, parts=PARTS, policy=POLICY, at_most=at_most
     )

@@ -74,7 +74,8 @@ def _ordered(standing: Sequence[Standing], points: Sequence[Point]) -> list[Stan
 def _shown(ordered: Sequence[Standing]) -> list[Standing]:
     """The lines of the ladder: where there are too many, some of every rung."""
     counts = dict.fromkeys(RUNGS, 0)
-    first, more = [], []
+    first: list[Standing] = []
+    more: list[Standing] = []
     for one in ordered:
         counts[one.rung()] += 1
         (first if counts[one.rung()] <= MOST // len(RUNGS) else more).append(one)

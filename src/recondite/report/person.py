@@ -17,17 +17,11 @@ from recondite.report.gallery import Contents, Picture, contents, most_exposed, 
 from recondite.report.plain import plain_label
 from recondite.report.points import Point
 from recondite.report.quantities import attack_name
-from recondite.report.rows import section
-from recondite.report.words import score
+from recondite.report.rows import number, section
+from recondite.report.words import score, several
 
 __all__ = ["Person", "Tile", "people"]
 
-# What a reconstruction was made from.
-_FROM = {
-    "training": "from the whole training",
-    "update": "from one message",
-    "model": "from the finished model",
-}
 MOST = 24  # candidates with tiles of their own; the page has few others
 
 
@@ -121,11 +115,32 @@ def _held(answers: Answers, point: Point | None, *, show_private: bool) -> list[
 def _rebuilt(title: str, technical: str, held: Contents | None, seen: Picture | None) -> Tile:
     if held is None or seen is None:
         return Tile(title, technical, note="not attacked here")
-    threat, side = threat_of(held.row), participation_of(held.row)
-    note = f"{_nearer(held, seen)}, {_FROM.get(threat, f'from the {threat}')}"
-    attack = attack_name(str(held.row.get("attack") or "attack"))
-    by = f"{attack}; threat {threat}{'' if threat == 'update' else f', participation {side}'}"
-    return Tile(title, technical, held.media, seen.rebuilt, note, _figures(held, seen.scores, by))
+    note = f"{_nearer(held, seen)}, {_made_from(held)}"
+    figures = _figures(held, seen.scores, _by(held))
+    return Tile(title, technical, held.media, seen.rebuilt, note, figures)
+
+
+def _made_from(held: Contents) -> str:
+    """What the attack read: whoever sees a whole training may need no more than one message."""
+    if threat_of(held.row) == "model":
+        return "from the finished model"
+    releases = number(section(held.row, "reconstruction").get("releases"))
+    return "from the whole training" if releases and releases > 1 else "from one message"
+
+
+def _by(held: Contents) -> str:
+    """The attack and what it was given."""
+    found, threat = section(held.row, "reconstruction"), threat_of(held.row)
+    side = "" if threat == "update" else f", participation {participation_of(held.row)}"
+    parts = [attack_name(str(held.row.get("attack") or "attack")), f"threat {threat}{side}"]
+    if found.get("victim"):
+        parts.append(f"{found['victim']} model")
+    size, releases = number(found.get("batch_size")), number(found.get("releases"))
+    if size:
+        parts.append(f"{several(int(size), 'record')} in an update")
+    if releases and releases > 1:
+        parts.append(f"{releases:.0f} updates of the record")
+    return "; ".join(parts)
 
 
 def _nearer(held: Contents, seen: Picture) -> str:
