@@ -111,7 +111,7 @@ def adapted(model: GPT2, rank: int) -> GPT2:
     """The same network, of which only adapters of attention are trained."""
     model.requires_grad_(False)
     for block in model.blocks:
-        block.seen, block.told = LoRA(block.seen, rank), LoRA(block.told, rank)  # type: ignore[arg-type, assignment]
+        block.seen, block.told = LoRA(block.seen, rank), LoRA(block.told, rank)  # type: ignore[arg-type]
     return model
 
 
@@ -250,8 +250,8 @@ def main(given: list[str] | None = None) -> None:
         for row in measured(shape, tuned, asked.rounds, device):
             rows.append({**row, "batch": shape.batch, "tokens": shape.tokens})
             print(json.dumps(rows[-1]), flush=True)
-    found = {"rows": rows, "machine": machine(), "provenance": provenance()}
-    found["provenance"]["command"] = "python -m benchmarks.gpu_transformers"
+    made = {**provenance(), "command": "python -m benchmarks.gpu_transformers"}
+    found = {"rows": rows, "machine": machine(), "provenance": made}
     if out is not None:
         out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 

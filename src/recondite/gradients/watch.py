@@ -34,6 +34,7 @@ __all__ = ["Watch"]
 
 # Relative differences between one record in a batch and alone that rounding explains.
 _SAME, _SAME_HALF = 1e-3, 5e-2
+_Held = Mapping[str, torch.Tensor | None]
 
 
 class Watch:
@@ -51,7 +52,7 @@ class Watch:
         self._depth = 0
         self._checked: set[nn.Module] = set()
         # Parameters and buffers: names, where they are held, what they were, how often written to.
-        self._before: list[tuple[str, dict[str, Any], str, torch.Tensor, int]] = []
+        self._before: list[tuple[str, _Held, str, torch.Tensor, int]] = []
         self._values: dict[str, torch.Tensor] | None = None
         self._rows = True
         self.inputs: list[list[torch.Tensor]] = []
@@ -271,9 +272,9 @@ class Watch:
             self._tape.recording, self._tape.probe, self._tape.rows = recording, None, rows
 
 
-def _places(module: nn.Module) -> list[tuple[str, dict[str, Any]]]:
+def _places(module: nn.Module) -> list[tuple[str, _Held]]:
     """What holds parameters and buffers; spectral normalisation's follow from the weights."""
-    found: list[tuple[str, dict[str, Any]]] = []
+    found: list[tuple[str, _Held]] = []
     for prefix, part in module.named_modules():
         dot = f"{prefix}." if prefix else ""
         found.append((dot, part._parameters))
