@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 from recondite.records.display import guess_of
 from recondite.report.answer import Answers
-from recondite.report.evidence import participation_of, threat_of
 from recondite.report.gallery import Contents, Picture, contents, most_exposed, public
 from recondite.report.plain import plain_label
 from recondite.report.points import Point
 from recondite.report.quantities import attack_name
+from recondite.report.released import participation_of, threat_of
 from recondite.report.rows import number, section
 from recondite.report.words import score, several
 
