@@ -68,7 +68,7 @@ def test_a_narrowed_threshold_gives_what_plain_bisection_gives(root, power, safe
     assert not threshold(bad)
     threshold.narrow(1e-7)
     assert last_true(threshold, good, bad, relative=1e-7) == plain
-    assert len(calls) <= 17 < bisected
+    assert len(calls) <= 20 < bisected
     assert met(measure(threshold.good))
 
 
