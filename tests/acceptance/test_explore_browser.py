@@ -180,6 +180,7 @@ def test_every_field_of_the_setting_changes_the_answer(open_page):
 
 def test_every_defence_can_be_chosen(open_page):
     page = open_page()
+    page.wait_for_selector("#stage.tight")  # the choices come from the server, before it
     names = page.eval_on_selector_all("#defence option", "all => all.map((one) => one.value)")
     assert len(names) >= 5
     for name in names:
