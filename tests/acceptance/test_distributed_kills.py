@@ -1,6 +1,7 @@
 """A process of a training over two that is killed stops the other; no release goes uncounted."""
 
 import importlib.util
+import signal
 import time
 from pathlib import Path
 
@@ -37,7 +38,8 @@ def test_a_lost_process_stops_all_and_the_ledger_counts_every_release(tmp_path, 
         for process in processes:
             process.kill()
             process.communicate()
-    assert processes[1 - killed].returncode == 1
+    # Once in a few times torch's own threads abort the interpreter as it ends, after the line.
+    assert processes[1 - killed].returncode in (1, -signal.SIGABRT)
     lines = [line for line in said.splitlines() if line.startswith("error: ")]
     assert len(lines) == 1
     assert "start all again" in lines[0]

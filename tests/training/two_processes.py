@@ -251,7 +251,9 @@ if __name__ == "__main__":
     distributed.init_process_group(
         "gloo", init_method=f"file://{FOLDER / 'store'}", rank=RANK, world_size=WORLD
     )
-    for scenario in sys.argv[4:]:
-        result = globals()[scenario]()
-        (FOLDER / f"{scenario}-{RANK}.json").write_text(json.dumps(result))
-    distributed.destroy_process_group()
+    try:
+        for scenario in sys.argv[4:]:
+            result = globals()[scenario]()
+            (FOLDER / f"{scenario}-{RANK}.json").write_text(json.dumps(result))
+    finally:  # else a process that lost another may abort as it ends: gloo's threads still run
+        distributed.destroy_process_group()
