@@ -177,7 +177,10 @@ class Relative(nn.Module):
 
 @pytest.mark.parametrize(
     ("model", "part", "remedy"),
-    [(Split(), "inside", "each record has 3 .*windows"), (Relative(), "bias", "same for any batch")],
+    [
+        (Split(), "inside", "each record has 3 .*windows"),
+        (Relative(), "bias", "same for any batch"),
+    ],
 )
 def test_what_has_no_row_for_each_record_says_what_to_do_and_that_works(model, part, remedy):
     x = torch.randn(5, 6, 4)

@@ -26,8 +26,8 @@ from recondite.report.markers import marker
 from recondite.report.payload import available, embed, payload_points, series_of
 from recondite.report.person import people
 from recondite.report.plain import TERMS, means_of, plain_label, scope_plainly
-from recondite.report.provenance import made, per_defence, scope, simulated
 from recondite.report.points import unweighed
+from recondite.report.provenance import made, per_defence, scope, simulated
 from recondite.report.quantities import JUDGES, axes, axis, notion_axes
 from recondite.report.recommend import Requirements
 from recondite.report.rounds import rounds

@@ -16,7 +16,16 @@ from recondite.notions import figures
 from recondite.report.quantities import defence_name, notion_axes, promises, worst
 from recondite.report.rows import Row, StoredRun, number, own_metrics, section
 
-__all__ = ["Estimate", "Point", "Values", "estimate", "make_points", "measured", "unweighed", "utilities"]
+__all__ = [
+    "Estimate",
+    "Point",
+    "Values",
+    "estimate",
+    "make_points",
+    "measured",
+    "unweighed",
+    "utilities",
+]
 
 
 @dataclass(frozen=True)
@@ -177,9 +186,7 @@ def _point(index: int, run: int, rows: list[Row]) -> Point:
     attacks = _by_attack(rows)
     values = _strongest(attacks.values())
     latest = _latest(rows)
-    accuracy = estimate(
-        _by_seed(latest, partial(_held_out, key="accuracy"))
-    )
+    accuracy = estimate(_by_seed(latest, partial(_held_out, key="accuracy")))
     if accuracy:
         values["accuracy"] = accuracy if accuracy.seeds > 1 else _wilson(accuracy, latest[0])
     for key in ("r2", "perplexity"):
