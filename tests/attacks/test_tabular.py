@@ -144,3 +144,16 @@ def test_a_model_that_an_attack_cannot_read_is_refused_up_front():
 
     there = Available("people", 80, 20, (5,), "rows of a table", 2, sigmoid)
     assert "followed by ReLU" in registry.build("spear").refusal(there)
+
+
+def test_the_identification_game_is_played_with_rows():
+    game = {"candidates": (5,), "games": 6}
+    bare = registry.build("identification", **game).evaluate(victim(None, None))
+    (seen, *_) = bare.to_dict()["identification"]
+    assert seen["candidates"] == 5
+    assert seen["rate"] == 1.0  # nothing hides the record
+    noisy = victim(None, None, Defended(Gaussian(1e3), clipping="flat"))
+    (seen, *_) = (
+        registry.build("identification", **game).evaluate(noisy).to_dict()["identification"]
+    )
+    assert seen["rate"] < 0.9

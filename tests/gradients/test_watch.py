@@ -153,6 +153,48 @@ def test_rows_that_are_not_records_are_refused(model):
         assert one_line(error)
 
 
+class Split(nn.Module):
+    """Swin's windows: each record becomes several rows."""
+
+    def __init__(self):
+        super().__init__()
+        self.inside, self.head = nn.Linear(4, 4), nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.head(self.inside(x.reshape(-1, 2, 4)).reshape(len(x), -1, 4).mean(1))
+
+
+class Relative(nn.Module):
+    """T5's biases: a table that is looked up for places alone."""
+
+    def __init__(self):
+        super().__init__()
+        self.bias, self.head = nn.Embedding(9, 1), nn.Linear(4, 2)
+
+    def forward(self, x):
+        return self.head(x + self.bias(torch.arange(x.shape[1]))).mean(1)
+
+
+@pytest.mark.parametrize(
+    ("model", "part", "remedy"),
+    [
+        (Split(), "inside", "each record has 3 .*windows"),
+        (Relative(), "bias", "same for any batch"),
+    ],
+)
+def test_what_has_no_row_for_each_record_says_what_to_do_and_that_works(model, part, remedy):
+    x = torch.randn(5, 6, 4)
+    with pytest.raises(ValueError, match=f"layer {part} .*{remedy}.*freeze that layer") as error:
+        Collector(model)
+        model(x)
+    assert one_line(error)
+    frozen = type(model)()
+    frozen.get_submodule(part).requires_grad_(False)
+    collector = Collector(frozen)
+    frozen(x).sum().backward()
+    assert len(collector.per_sample(5, mean=False)) == 5
+
+
 class Positions(nn.Module):
     def __init__(self):
         super().__init__()

@@ -3,6 +3,7 @@
 import copy
 import itertools
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -13,6 +14,7 @@ from recondite import Gaussian, Poisson, account
 from recondite.cli.comparison import show
 from recondite.metrics.membership import MembershipResult
 from recondite.notions.exposures import exposures
+from recondite.report import build
 from recondite.report.answer import Answers
 from recondite.report.evidence import FloorSeen, evidence
 from recondite.report.intruders import _kind, intruders, victims
@@ -299,6 +301,27 @@ def test_the_answer_gives_up_accuracy_or_says_that_nothing_protects(modern):
     assert told[1].endswith("no proof.")
     bare = answers_of(synthetic.comparison_rows(seeds=1, attacks=("none",)))
     assert "Not attacked." in " ".join(bare.lines(SERVER))
+
+
+@pytest.mark.parametrize(("key", "head"), [("test_r2", "R²"), ("test_perplexity", "perplexity")])
+def test_models_without_an_accuracy_show_what_they_have(key, head, tmp_path, capsys):
+    """They are not recommended by it, and what is proven of them is not denied either."""
+    rows = synthetic.modern_rows(seeds=1)
+    for row in rows:
+        row["utility"] = {key: 0.125}
+    answers = answers_of(rows)
+    first, second, _ = answers.lines(SERVER)
+    assert first == f"No defence is recommended: that goes by accuracy; compare {head} below."
+    assert second.startswith("Proven: ")
+    assert head in answers.nothing(SERVER)
+    show(answers, SERVER, list(rows), "demo")
+    shown = capsys.readouterr().out
+    assert re.search(rf"defence +rung +{head} ", shown)
+    assert "0.125" in shown
+    page = build([synthetic.write(tmp_path, rows)], tmp_path / "r.html").read_text("utf-8")
+    assert f">{head[:1].upper()}{head[1:]}" in page
+    assert "Nothing tried here is proven" not in page
+    assert "None is recommended here" in page
 
 
 @pytest.mark.parametrize(

@@ -42,18 +42,21 @@ def show(answers: Answers, view: View, rows: list[Row], title: str) -> None:
 
     Means over seeds, of the strongest attack at its strongest settings.
     """
+    from recondite.report.points import utilities
     from recondite.report.rows import own_metrics
 
     narrow = shutil.get_terminal_size().columns < _WIDE
     standings = answers.standings[view]
     own = {_head(metric): metric for metric in own_metrics(rows)}
-    lines = [_line(answers.points[one.point], one, own) for one in standings]
+    useful = utilities(answers.points)
+    lines = [_line(answers.points[one.point], one, own, useful) for one in standings]
+    few = [head for name in _FEW for head in (_heads(useful) if name == "accuracy" else [name])]
     if own and shutil.get_terminal_size().columns < _WIDE:
         # The first of them is the plainest: cells or tokens that are right.
         ranked = [head for at, (head, one) in enumerate(own.items()) if one.exposure or not at]
-        columns = (*(one for one in _FEW if one not in _OF_A_RUN), *ranked)
+        columns = (*(one for one in few if one not in _OF_A_RUN), *ranked)
     else:
-        columns = _FEW if narrow else tuple(lines[0]) if lines else ("defence",)
+        columns = tuple(few) if narrow else tuple(lines[0]) if lines else ("defence",)
     threat, side = view
     what = "one update that the record is in" if threat == "update" else "one training run"
     seconds = "; seconds: of these attacks, with replays" if "seconds" in columns else ""
@@ -134,12 +137,21 @@ def _failed(row: Row) -> str:
     return row["label"] if row["attack"] == "none" else f"{row['label']}, {row['attack']}"
 
 
-def _line(point: Point, standing: Standing, own: Mapping[str, OwnMetric]) -> dict[str, str]:
+def _heads(useful: Mapping[str, tuple[str, str]]) -> list[str]:
+    return [head for head, _ in useful.values()]
+
+
+def _line(
+    point: Point,
+    standing: Standing,
+    own: Mapping[str, OwnMetric],
+    useful: Mapping[str, tuple[str, str]],
+) -> dict[str, str]:
     from recondite.report.ladder import measured_by, spent
     from recondite.report.words import chance, chance_at_most, percent
 
     values = measured_by(point, standing.view)
-    accuracy, gain = point.mean("accuracy"), values.get("gain")
+    gain = values.get("gain")
     picked = standing.identification
     # Sums over a run say nothing of one update.
     bounds = {
@@ -162,7 +174,10 @@ def _line(point: Point, standing: Standing, own: Mapping[str, OwnMetric]) -> dic
     return {
         "defence": point.label,
         "rung": standing.rung(),
-        "accuracy": percent(accuracy),
+        **{
+            head: percent(point.mean(key)) if key == "accuracy" else figure(point.mean(key), 3)
+            for key, (head, _) in useful.items()
+        },
         "ε": epsilon.format(standing.epsilon),
         **{name: value for name, value in bounds.items() if name not in ("ε", "ReRo")},
         "ReRo": rero,

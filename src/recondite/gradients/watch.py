@@ -245,7 +245,7 @@ class Watch:
             if batch.shape[:1] != (rows,):
                 raise ValueError(
                     f"layer {name} saw {len(batch) if batch.dim() else 0} rows where the batch has "
-                    f"{rows}: use the private loader, and keep the batch on the first axis"
+                    f"{rows}: {_remedy(batch, one, rows)}"
                 )
             fits = one.shape == (1, *batch.shape[1:])
             if not fits or not _close(batch[row], one[0]):
@@ -290,6 +290,18 @@ def _tensors(values: Any) -> Iterator[torch.Tensor]:
         yield from (t for value in values.values() for t in _tensors(value))
     elif isinstance(values, list | tuple):
         yield from (t for value in values for t in _tensors(value))
+
+
+def _remedy(batch: torch.Tensor, one: torch.Tensor, rows: int) -> str:
+    """What to do about a layer whose input has not one row for each record."""
+    if batch.dim() and batch.shape == one.shape:  # T5's table of relative positions
+        return "its input is the same for any batch; freeze that layer, or give it a row a record"
+    if batch.dim() and one.dim() and len(one) > 1 and len(batch) == rows * len(one):  # Swin
+        return (
+            f"each record has {len(one)} (windows or patches); freeze that layer, or keep the "
+            "batch on the first axis and those on another"
+        )
+    return "use the private loader, and keep the batch on the first axis"
 
 
 def _close(one: torch.Tensor, other: torch.Tensor) -> bool:

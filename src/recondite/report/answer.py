@@ -17,7 +17,7 @@ from recondite.report.evidence import Chance
 from recondite.report.improvement import with_improvements
 from recondite.report.ladder import VIEWS, Standing, View, standings
 from recondite.report.plain import plain_label, plain_of
-from recondite.report.points import Point, make_points
+from recondite.report.points import Point, make_points, unweighed
 from recondite.report.price import price
 from recondite.report.recommend import (
     Candidate,
@@ -107,9 +107,17 @@ class Answers:
         chosen, meets = self.choice(view, limits)
         stands = self.standings[view]
         if chosen is None:
+            first = f"Nothing tried is proven against threat {view[0]}, participation {view[1]}."
+            second = _unproven(self.points, stands)
+            if (measures := unweighed(self.points)) is not None:
+                named = " or ".join(measures)
+                first = f"No defence is recommended: that goes by accuracy; compare {named} below."
+                proven = [self.points[one.point].label for one in stands if one.rung() == "proven"]
+                more = f" and {len(proven) - 2} more" if len(proven) > 2 else ""
+                second = f"Proven: {', '.join(proven[:2])}{more}." if proven else second
             return [
-                f"Nothing tried is proven against threat {view[0]}, participation {view[1]}.",
-                _unproven(self.points, stands),
+                first,
+                second,
                 "Bounds are for one training run; choosing among runs costs extra.",
             ]
         point, stand = self.points[chosen.point], stands[chosen.point]

@@ -26,6 +26,7 @@ from recondite.report.markers import marker
 from recondite.report.payload import available, embed, payload_points, series_of
 from recondite.report.person import people
 from recondite.report.plain import TERMS, means_of, plain_label, scope_plainly
+from recondite.report.points import unweighed
 from recondite.report.provenance import made, per_defence, scope, simulated
 from recondite.report.quantities import JUDGES, axes, axis, notion_axes
 from recondite.report.recommend import Requirements
@@ -148,6 +149,7 @@ def context(runs: Sequence[StoredRun], *, show_private: bool, title: str | None)
                 "answers": answers.payload(),
                 "budget": BUDGET,
                 "usual": _usual(answers.default_accuracy),
+                "none": _none(answers),
                 "planes": planes,
                 "x": judged,
             }
@@ -176,6 +178,7 @@ def _choice(answers: Answers) -> dict[str, Any]:
         "range": (math.floor(200 * low) / 200, math.ceil(200 * high) / 200),
         "rero": BUDGET,
         "nothing": answers.nothing(view),
+        "none": _none(answers),
         "view": " ".join(view),
         "scopes": answers.scopes,
         "price": answers.price(view, limits),
@@ -188,6 +191,18 @@ def _usual(accuracy: float) -> tuple[str, str]:
         return "", ""
     lost = f"{100 * SLACK:g}"
     return f" (about {lost} in 100 less than without a defence)", f" (undefended − {lost} points)"
+
+
+def _none(answers: Answers) -> tuple[str, str, str]:
+    """What stands where nothing is recommended: in both voices, and for what is proven."""
+    if unweighed(answers.points) is None:
+        return (
+            "Nothing tried here is proven within these limits.",
+            "Nothing tried here is proven within these budgets, at any accuracy.",
+            "Nothing, within these limits.",
+        )
+    said = "None is recommended here: that goes by accuracy, and these models have none."
+    return said, said, "See the ladder."
 
 
 def _eyebrow(accuracy: float, *, meets: bool | None) -> tuple[str, str]:

@@ -16,7 +16,16 @@ from recondite.notions import figures
 from recondite.report.quantities import defence_name, notion_axes, promises, worst
 from recondite.report.rows import Row, StoredRun, number, own_metrics, section
 
-__all__ = ["Estimate", "Point", "Values", "estimate", "make_points", "measured"]
+__all__ = [
+    "Estimate",
+    "Point",
+    "Values",
+    "estimate",
+    "make_points",
+    "measured",
+    "unweighed",
+    "utilities",
+]
 
 
 @dataclass(frozen=True)
@@ -124,6 +133,26 @@ def make_points(runs: Sequence[StoredRun]) -> list[Point]:
     return points
 
 
+# Models of amounts have R² instead of an accuracy, models of texts without a class perplexity.
+_UTILITIES = {
+    "accuracy": ("accuracy", "%"),
+    "r2": ("R²", "1 is exact"),
+    "perplexity": ("perplexity", "1 is exact"),
+}
+
+
+def utilities(points: Iterable[Point]) -> dict[str, tuple[str, str]]:
+    """Heads and units of how well these models do, by key: accuracy, or what stands for it."""
+    found = {key for point in points for key in _UTILITIES if key in point.values}
+    return {key: head for key, head in _UTILITIES.items() if key in found or not found}
+
+
+def unweighed(points: Iterable[Point]) -> list[str] | None:
+    """What stands for accuracy where no model has one, so that none is recommended by it."""
+    heads = utilities(points)
+    return None if "accuracy" in heads else [head for head, _ in heads.values()]
+
+
 def measured(rows: Iterable[Row]) -> Values:
     """What the attacks of these rows got, each quantity by whoever got furthest in it."""
     return _strongest(_by_attack(list(rows)).values())
@@ -157,11 +186,13 @@ def _point(index: int, run: int, rows: list[Row]) -> Point:
     attacks = _by_attack(rows)
     values = _strongest(attacks.values())
     latest = _latest(rows)
-    accuracy = estimate(
-        _by_seed(latest, lambda row: number(section(row, "utility").get("test_accuracy")))
-    )
+    accuracy = estimate(_by_seed(latest, partial(_held_out, key="accuracy")))
     if accuracy:
         values["accuracy"] = accuracy if accuracy.seeds > 1 else _wilson(accuracy, latest[0])
+    for key in ("r2", "perplexity"):
+        seeds = _by_seed(latest, partial(_held_out, key=key))
+        if (found := estimate(seeds)) is not None:
+            values[key] = found
     notions = {quantity.key: _bound(latest, quantity.key) for quantity in notion_axes()}
     first = section(latest[0], "notions")
     return Point(
@@ -277,6 +308,10 @@ def _gained(row: Row, end: str) -> float | None:
     if key == "mse" or gain is None or blind is None or blind >= 1:
         return gain
     return gain / (1.0 - blind)  # a share right: what was wrong of the guess and is right now
+
+
+def _held_out(row: Row, key: str) -> float | None:
+    return number(section(row, "utility").get(f"test_{key}"))
 
 
 def _wilson(found: Estimate, row: Row) -> Estimate:

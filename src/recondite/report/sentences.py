@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from recondite.report.evidence import Chance
 from recondite.report.ladder import Standing, View
-from recondite.report.points import Point
+from recondite.report.points import Point, unweighed
 from recondite.report.words import at_most, chance, chance_at_most, percent
 
 __all__ = ["cost", "nothing", "proof", "risk", "seen", "title", "who"]
@@ -102,6 +102,11 @@ def seen(standing: Standing) -> str:
 def nothing(points: Sequence[Point], standing: Sequence[Standing], view: View) -> str:
     """What is said where no proof keeps the budgets: never that something is safe."""
     defended = [one for one in standing if points[one.point].bounded]
+    if defended and (measures := unweighed(points)) is not None:
+        return (
+            "A recommendation goes by accuracy, which these models do not have: compare "
+            f"{' or '.join(measures)} among the results, and what is proven on the ladder."
+        )
     if not any(points[one.point].mean("accuracy") is not None for one in defended):
         return "No defence with a bound was trained, so there is nothing to choose."
     held = [one for one in defended if one.rung(0.0) == "resisted"]

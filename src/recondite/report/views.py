@@ -9,7 +9,7 @@ from typing import Any
 from recondite.report.claims import ClaimedBound
 from recondite.report.correlation import Predictions
 from recondite.report.plain import plain_label
-from recondite.report.points import Point
+from recondite.report.points import Point, utilities
 from recondite.report.quantities import attack_name, axis, bound, notion_axes, notion_of, promises
 from recondite.report.rows import StoredRun, own_metrics
 from recondite.report.words import at_least, at_most, figure, percent, score, span
@@ -61,7 +61,10 @@ def measured_heads(points: Sequence[Point]) -> list[tuple[str, str, str]]:
     own = own_metrics(row for point in points for row in point.rows)
     images = not own or any("mse" in point.values for point in points)
     return [
-        ("accuracy", "Accuracy", "%"),
+        *(
+            (key, head[:1].upper() + head[1:], unit)
+            for key, (head, unit) in utilities(points).items()
+        ),
         *(_IMAGES if images else ()),
         *(
             (one.key, one.label[:1].upper() + one.label[1:], one.unit or "1 is a copy")

@@ -34,7 +34,7 @@ const showPerson = (chosen) => {
 /** A line in both voices; the style sheet shows one of them. */
 const showEyebrow = (plain, full) => $('eyebrow').replaceChildren(element('span', plain, { class: 'plain' }), element('span', full, { class: 'technical' }));
 
-const NOTHING = { cost: '–', chance: '–', tests: '', proven: 'Nothing, within these limits.', uncovered: 'Everything.' };
+const NOTHING = { cost: '–', chance: '–', tests: '', proven: DATA.none[2], uncovered: 'Everything.' };
 const state = { proven: new Set(), chosen: null };
 
 const showAnswer = () => {
@@ -58,13 +58,13 @@ const showAnswer = () => {
     $('verdict').replaceChildren(met ? 'Use ' : `Give up ${lost} points and you get `, element('strong', about.label), `: ${about.use}`);
   } else {
     showEyebrow('No recommendation', 'No recommendation');
-    $('verdict').textContent = 'Nothing tried here is proven within these budgets, at any accuracy.';
+    $('verdict').textContent = DATA.none[1];
   }
   if (about) {
     const at = about.plain.sentence.lastIndexOf(about.name);
     const point = POINTS.find((one) => one.id === chosen.id);
     $('sentence').replaceChildren(about.plain.sentence.slice(0, at), meant(about.name, DATA.series[point.series].means), about.plain.sentence.slice(at + about.name.length));
-  } else $('sentence').textContent = 'Nothing tried here is proven within these limits.';
+  } else $('sentence').textContent = DATA.none[0];
   for (const name of Object.keys(NOTHING)) $(`fact-${name}`).textContent = (about ? about.plain : NOTHING)[name];
   $('promise').textContent = about ? about.promise : nothing;
   $('risks').replaceChildren(...(about ? about.risks : []).map((line) => element('li', line)));
