@@ -218,8 +218,10 @@ def test_what_is_missing_is_called_as_it_is_typed(capsys):
     assert "recondite dossier make RUN" in capsys.readouterr().err
 
 
-def test_rounds_of_a_federation_fit_and_break_between_words(narrow, capsys, tmp_path):
+def test_rounds_of_a_federation_fit_and_break_between_words(capsys, monkeypatch, tmp_path):
     from recondite.cli.federate import _show
+
+    monkeypatch.setenv("COLUMNS", "80")
 
     common = {"round": 1, "accuracy": 0.1, "information": 9.105, "ssim": 0.0449, "mse": 0.37}
     plain = common | {"partition": "iid", "local_steps": 1, "defence": "undefended"}
