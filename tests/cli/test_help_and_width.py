@@ -216,3 +216,23 @@ def test_what_is_missing_is_called_as_it_is_typed(capsys):
     assert "--help'?" not in error
     assert run(["dossier", "make", "--run", "x"]) == 2
     assert "recondite dossier make RUN" in capsys.readouterr().err
+
+
+def test_rounds_of_a_federation_fit_and_break_between_words(capsys, monkeypatch, tmp_path):
+    from recondite.cli.federate import _show
+
+    monkeypatch.setenv("COLUMNS", "80")
+
+    common = {"round": 1, "accuracy": 0.1, "information": 9.105, "ssim": 0.0449, "mse": 0.37}
+    plain = common | {"partition": "iid", "local_steps": 1, "defence": "undefended"}
+    noisy = common | {"partition": "dirichlet", "local_steps": 4, "defence": "VMF κ = 500"}
+    rows = [
+        plain | {"protects": "nothing", "epsilon": None},
+        noisy | {"protects": "client", "epsilon": 71.9},
+    ]
+    _show(rows, tmp_path, None, simulation=True)
+    text = capsys.readouterr().out
+    head = [line for line in text.splitlines() if str(tmp_path) not in line]
+    assert max(len(line) for line in head) <= 80
+    for word in ("everything", "undefended", "dirichlet, FedAvg", "ε 71.9, 9.11 nats", "client"):
+        assert word in text

@@ -289,7 +289,7 @@ def test_a_game_won_more_often_than_its_bound_allows_contradicts_it():
 def test_the_answer_gives_up_accuracy_or_says_that_nothing_protects(modern):
     lines = modern.lines(SERVER)
     assert len(lines) == 3
-    assert "Nothing tried protects at 89.0% (undefended − 5): give up" in lines[0]
+    assert "Nothing tried protects at 89.0% (undefended −5): give up" in lines[0]
     assert max(map(len, lines)) <= 80
     assert "Gaussian σ = 1" in lines[0]
     assert lines[1].startswith("No intruder picks you out of 10 in over ")

@@ -38,6 +38,29 @@ def test_no_limit_is_ever_below_its_bound():
     assert words.in_ten_span(0.0149, 0.271) == "0.1 to 2.8 in 10"
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "said"),
+    [
+        (0.15306, 0.27298, ("15%", "28%")),  # as the page in tens, "1.5 to 2.8"
+        (0.0, 0.013, ("0%", "1.3%")),
+        (0.0129, 0.0671, ("1.2%", "6.8%")),
+        (0.9817, 1.0, ("98%", "100%")),
+        (0.9949, 0.99991, ("99%", "100%")),
+        (0.1, 0.3, ("10%", "30%")),  # what binary fractions cannot say is no excess
+    ],
+)
+def test_ends_of_an_interval_are_rounded_outwards(low, high, said):
+    assert words.chance_ends(low, high) == said
+
+
+def test_no_interval_is_ever_narrowed():
+    for low, wide in np.random.default_rng(0).uniform(0, 1, (2000, 2)):
+        ends = words.chance_ends(low**4, low**4 + wide * (1 - low**4))
+        shown = [float(end[:-1]) / 100 for end in ends]
+        assert shown[0] <= low**4 + 1e-9
+        assert shown[1] >= low**4 + wide * (1 - low**4) - 1e-9
+
+
 def test_every_term_is_one_line_and_plain():
     for line in TERMS.values():
         assert len(line) < 100

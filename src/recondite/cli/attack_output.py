@@ -115,7 +115,8 @@ def _metric_lines(found: Row) -> list[list[str]]:
             rows += _beside(found, key, label)
     surest = found.get("cells_right_of_surest_quarter")
     if surest is not None:
-        rows.append(["cells right of the surest quarter", figure(surest), "by the attacker's own"])
+        by = "by the attacker's own estimate"
+        rows.append(["cells right of the surest quarter", figure(surest), by])
     if found.get("labels_right") is not None:
         rows.append(["labels found", f"{100 * found['labels_right']:.0f} %", ""])
     return rows

@@ -165,20 +165,25 @@ def _show(rows: list[Row], out: Path, page: str | None, *, simulation: bool) -> 
     table = []
     for row in rows:
         algorithm = "FedSGD" if row["local_steps"] == 1 else f"FedAvg E={row['local_steps']}"
-        shown = [row["partition"], algorithm, row["defence"], str(row["round"])]
-        shown += [f"{100 * row['accuracy']:.1f} %", _cost(row), row["protects"]]
+        shown = [f"{row['partition']}, {algorithm}, {row['defence']}", str(row["round"])]
+        shown += [f"{100 * row['accuracy']:.1f} %", _cost(row)]
         table.append([*shown, figure(row["ssim"], 2), figure(row["mse"], 2)])
-    columns = ["partition", "algorithm", "defence", "round", "accuracy"]
-    columns += ["leaked by one client, at most", "protects", "best SSIM", "its MSE"]
+    columns = ["federation", "round", "accuracy", "leaked by one client, at most"]
+    columns += ["best SSIM", "its MSE"]
+    whom = sorted({str(row["protects"]) for row in rows} - {"nothing"})
     more = f", and {page} of what was rebuilt" if page else "; nothing was rebuilt, so no report"
     notes = [
         "best SSIM: what the server rebuilt best of one client's round; 1 is an exact copy",
         "no amplification by client sampling is claimed; Γ_server and the prior are not bounded",
         f"written to {out}: a folder for each federation{more}",
     ]
+    if whom:
+        notes.insert(0, f"what a defence protects: {', '.join(whom)}")
     if simulation:
         notes.insert(0, "a simulation: noise that follows from a seed protects nobody")
-    print_table("Federations, round by round", columns, table, notes, numbers=(3, 4, 7, 8))
+    title = "Federations, round by round"
+    # What names a federation goes on in the next line: the rest fits 80 columns whole.
+    print_table(title, columns, table, notes, numbers=(1, 2, 4, 5), wrap=True)
 
 
 def _cost(row: Row) -> str:

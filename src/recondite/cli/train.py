@@ -253,7 +253,7 @@ def _costs(privacy: Row) -> list[list[str]]:
         where = f", of a record, {'drawn once' if told['noise'] == 'once' else uses}"
     return [
         [
-            notion.label if told is None else one.short,
+            notion.label if told is None else one.column,
             notion.format(notion.row(privacy)[key]),
             f"{notion.remark(privacy)}{where}",
         ]

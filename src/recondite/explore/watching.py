@@ -13,7 +13,15 @@ from recondite.report.claims import claims
 from recondite.report.points import Point
 from recondite.report.quantities import attack_name, bound, promises
 from recondite.report.rows import Row, StoredRun, alike, number, read_runs, section
-from recondite.report.words import at_least, at_most, chance, chance_at_most, percent, score
+from recondite.report.words import (
+    at_least,
+    at_most,
+    chance,
+    chance_at_most,
+    chance_ends,
+    percent,
+    score,
+)
 from recondite.studies.store import RECORDS, STUDY, read_study
 
 __all__ = ["alarms", "snapshot", "stamp"]
@@ -115,7 +123,7 @@ def _ladder(answers: Any, view: tuple[str, str]) -> list[dict[str, Any]]:
         picked, best = stand.identification, stand.strongest
         seen = "not attacked" if best is None else best.attack
         if picked is not None:
-            ends = f"95%: {chance(picked.low)} to {chance(picked.high)}"
+            ends = f"95%: {' to '.join(chance_ends(picked.low, picked.high))}"
             seen = f"picked out of 10 in {chance(picked.rate)} ({ends})"
         out.append(
             {

@@ -30,7 +30,15 @@ from recondite.report.recommend import (
 )
 from recondite.report.rows import StoredRun, section
 from recondite.report.sentences import cost, nothing, proof, risk, seen
-from recondite.report.words import at_most, chance, chance_at_most, figure, percent, span
+from recondite.report.words import (
+    at_most,
+    chance,
+    chance_at_most,
+    chance_ends,
+    figure,
+    percent,
+    span,
+)
 
 __all__ = ["SLACK", "Answers", "setting"]
 
@@ -129,7 +137,7 @@ class Answers:
         if not meets:
             lost = 100 * (self.default_accuracy - (mine or 0.0))
             first = (
-                f"Nothing tried protects at {percent(self.default_accuracy)} (undefended − "
+                f"Nothing tried protects at {percent(self.default_accuracy)} (undefended −"
                 f"{100 * SLACK:g}): give up {lost:.1f}, {point.label}."
             )
         epsilon = "ε not proven."
@@ -305,7 +313,7 @@ def _seen(stand: Standing, told: str) -> str:
 
 def _with_ends(picked: Chance) -> str:
     """A rate with its interval."""
-    ends = f"{chance(picked.low)[:-1]}–{chance(picked.high)[:-1]}"
+    ends = "–".join(end[:-1] for end in chance_ends(picked.low, picked.high))
     return f"{chance(picked.rate)} ({100 * picked.confidence:g}%: {ends})"
 
 
@@ -332,7 +340,7 @@ def _tiles(point: Point, stand: Standing) -> list[tuple[str, str, str]]:
         ("rebuilt or picked out of 10", rero, f"by anybody{stand.aside}; a guess: 10%"),
         ("ε", epsilon, "" if point.delta is None else f"at δ = {at_most(point.delta, 2)}"),
         ("picked out of 10 here", "–" if picked is None else chance(picked.rate),
-         "" if picked is None else f"95%: {chance(picked.low)}–{chance(picked.high)}"),
+         "" if picked is None else f"95%: {'–'.join(chance_ends(picked.low, picked.high))}"),
         ("membership AUC", "–" if auc is None else figure(auc.mean),
          "" if auc is None else f"{span(auc.low, auc.high)} 0.5 is guessing".strip()),
     ]  # fmt: skip

@@ -19,7 +19,7 @@ from recondite.report.points import Point
 from recondite.report.quantities import attack_name
 from recondite.report.released import participation_of, pooled, tells, threat_of
 from recondite.report.rows import Row, number, section
-from recondite.report.words import chance, score, whole
+from recondite.report.words import chance, chance_ends, score, whole
 
 __all__ = [
     "AttackFinding",
@@ -198,7 +198,7 @@ def _identified(one: Chance) -> AttackFinding:
         one.low > one.blind or (None if _too_few_games(one) else False),
         (one.rate - one.blind) / (1.0 - one.blind),
         f"picked the record out of {one.candidates:,}{_drawn(one.among)} in {chance(one.rate)} of "
-        f"cases ({100 * one.confidence:g}%: {chance(one.low)}–{chance(one.high)}; "
+        f"cases ({100 * one.confidence:g}%: {'–'.join(chance_ends(one.low, one.high))}; "
         f"blind {chance(one.blind)})",
     )
 

@@ -17,6 +17,7 @@ from recondite.report.words import (
     at_most,
     chance,
     chance_at_most,
+    chance_ends,
     figure,
     in_ten,
     in_ten_span,
@@ -121,7 +122,7 @@ def _step(answers: Answers, one: Standing) -> dict[str, Any]:
         "did": rebuilt_by(one),
         "epsilon": at_most(one.epsilon),
         "picked": "–" if picked is None else chance(picked.rate),
-        "span": "" if picked is None else f"{chance(picked.low)}–{chance(picked.high)}",
+        "span": "" if picked is None else "–".join(chance_ends(picked.low, picked.high)),
         "attack": "not attacked" if best is None else f"{best.attack}: {best.sentence}",
     }
 
@@ -142,7 +143,7 @@ def _chances(answers: Answers, one: Standing) -> dict[str, Any]:
                 "said": "–" if seen is None else in_ten(seen.rate, count),
                 "limit": limit_of(bound, count),
                 "ends": "" if seen is None else in_ten_span(seen.low, seen.high, count),
-                "span": "" if seen is None else f"{chance(seen.low)}–{chance(seen.high)}",
+                "span": "" if seen is None else "–".join(chance_ends(seen.low, seen.high)),
                 "bound": "no bound" if bound is None else f"≤ {chance_at_most(bound)}",
                 "blind": chance(1.0 / count),
                 "seen": 0 if seen is None else round(100 * seen.rate, 1),

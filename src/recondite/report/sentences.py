@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from recondite.report.evidence import Chance
 from recondite.report.ladder import Standing, View
 from recondite.report.points import Point, unweighed
-from recondite.report.words import at_most, chance, chance_at_most, percent
+from recondite.report.words import at_most, chance, chance_at_most, chance_ends, percent
 
 __all__ = ["cost", "nothing", "proof", "risk", "seen", "title", "who"]
 
@@ -47,7 +47,7 @@ def risk(view: View, picked: Chance, bound: float | None, *, open_labels: bool =
     limit = "no bound is proven"
     if bound is not None and not _certain(bound):
         limit = f"no such intruder can exceed {chance_at_most(bound)}"
-    ends = f"{chance(picked.low)[:-1]}–{chance(picked.high)[:-1]}"
+    ends = "–".join(end[:-1] for end in chance_ends(picked.low, picked.high))
     drawn = "" if picked.among == "alike" else f", {picked.among},"
     return (
         f"An intruder who knows everyone else and {who(view)} picks your record out of "

@@ -12,6 +12,7 @@ __all__ = [
     "at_most",
     "chance",
     "chance_at_most",
+    "chance_ends",
     "figure",
     "in_ten",
     "in_ten_at_most",
@@ -73,6 +74,20 @@ def chance_at_most(value: float) -> str:
     """A probability that is an upper bound, in percent, rounded up."""
     steps = 1000 if value >= 0.01 else 100_000  # tenths of a percent, thousandths of a small one
     return f"{100 * min(steps, math.ceil(steps * value)) / steps:.4g}%"
+
+
+def chance_ends(low: float, high: float) -> tuple[str, str]:
+    """The ends of an interval of chances in percent, the lower rounded down and the upper up."""
+    return _outward(low, math.floor, _SLACK), _outward(high, math.ceil, -_SLACK)
+
+
+def _outward(value: float, whole: Callable[[float], int], slack: float) -> str:
+    """With the digits of :func:`chance`, rounded to one side."""
+    share = 100 * value
+    if share <= 0:
+        return "0%"
+    step = 10.0 ** (math.floor(math.log10(share)) - (1 if value < 0.995 else 2))
+    return f"{min(100.0, whole(share / step + slack) * step):.3g}%"
 
 
 def in_ten(value: float, count: int = 10) -> str:

@@ -233,7 +233,9 @@ class TabularInversion(Attack):
         if noisy:
             notes.append("by the likelihood of the defence's noise, with columns of public records")
         elif self.span and spans.layers:
-            notes.append(f"row spaces of {len(spans.layers)} layers narrow each record down")
+            count = len(spans.layers)
+            which = f"row spaces of {count} layers narrow" if count > 1 else "row spaces narrow"
+            notes.append(f"{which} each record down")
         if best.interrupted:
             notes.append(f"ended early after {best.steps} iterations: the best so far")
         return Inverted(
