@@ -408,7 +408,7 @@ def test_a_study_grows_stops_goes_on_and_outlives_the_server(open_page, explorer
     first = page.locator("#rows tr").count()
     until(page, "(n) => document.querySelectorAll('#rows tr').length > n", arg=first)
     assert page.locator("#ladder tr").count() >= 1
-    with contextlib.suppress(playwright_api.TimeoutError):  # on a busy machine it may be over before
+    with contextlib.suppress(playwright_api.TimeoutError):  # it may be over by now
         page.click("#stop", timeout=10_000)
     until(
         page, "['stopped', 'finished'].includes(document.getElementById('watched-state').innerText)"
