@@ -1,6 +1,7 @@
 """Tiny transformers with random weights and a tokenizer of 25 words, and reviews in such words."""
 
 import random
+import warnings
 
 import pytest
 
@@ -82,3 +83,24 @@ def reviews(tmp_path_factory):
     path = tmp_path_factory.mktemp("reviews") / "reviews.csv"
     path.write_text("\n".join(lines) + "\n", encoding="utf-8")
     return path
+
+
+@pytest.fixture(scope="session")
+def first_steps():
+    """Takes two private steps on a text model; one whose gradients were not checked fails."""
+
+    def take(data, model, adapter, batch_size):
+        from recondite.configuration import TrainingConfig
+        from recondite.mechanisms import Gaussian
+        from recondite.training.trainer import train
+
+        config = TrainingConfig(
+            data, model, Gaussian(1.0), adapter=adapter, steps=2, batch_size=batch_size, seed=0
+        )
+        with warnings.catch_warnings():
+            unchecked = "the first step's gradients were not checked"
+            warnings.filterwarnings("error", message=unchecked)
+            warnings.filterwarnings("ignore", message="no fast per-sample rule")
+            return train(config, delta=1e-3)[0]
+
+    return take
