@@ -106,5 +106,6 @@ def test_names_that_are_none(tmp_path):
     ) as caught:
         load(tmp_path / "absent")
     assert "\n" not in str(caught.value)
+    assert str(caught.value).endswith("absent', which is not there")
     with pytest.raises(ValueError, match="split must be one of train, test, all"):
         load("digits", "validation")

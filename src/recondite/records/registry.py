@@ -248,6 +248,8 @@ def kind_of(data: str) -> RecordsKind:
             warnings.warn(f"records {kind.name} could not look at {data!r}: {error}", stacklevel=2)
     near = difflib.get_close_matches(data, names(), n=1)
     hint = f" (did you mean {near[0]}?)" if near else ""
+    if not near and "/" in data:
+        hint = ", which is not there"
     last = [ImageFolders.name, Functions.name]
     others = [kind.takes for kind in kinds().values() if kind.name not in (NamedImages.name, *last)]
     raise ValueError(
