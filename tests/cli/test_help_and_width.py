@@ -129,6 +129,22 @@ def test_what_was_meant_is_said_once_and_by_its_name(capsys):
     assert "--dim" not in error
 
 
+def test_before_a_task_ended_no_time_is_told_until_a_minute_is_over():
+    """The demo's first line said four minutes of a run of one."""
+    now = [0.0]
+    count = _Count(13, 2, clock=lambda: now[0])
+    task = {"kind": "cell", "key": 1, "attacks": {}}
+    row = {"status": "done", "attack": "none", "seconds": {"train": 20.0}}
+    for now[0], event in (
+        (0.0, {"type": "progress", "done": 0.1}),
+        (20.0, {"type": "row", "row": row}),
+    ):
+        count.take(0, task, event)
+        assert count.left() is None
+    now[0] = 61.0
+    assert count.left() is not None
+
+
 def test_the_time_that_is_left_does_not_swing():
     """Sixteen cells on two workers: quick trainings, one slow and one quick attack each."""
     now = [0.0]

@@ -13,6 +13,7 @@ from recondite.studies.shapes import Event, Row, Task
 __all__ = ["Lines", "Screen", "make_monitor"]
 
 _EVERY = 15.0  # seconds between two lines where there is no terminal
+_EARLY = 60.0  # seconds in which only a task that ended says how long one takes
 
 
 def duration(seconds: float) -> str:
@@ -100,8 +101,14 @@ class _Count:
         return (self.done + sum(self.parts.values())) / max(self.tasks, 1)
 
     def left(self) -> float | None:
-        """Seconds that are left; None before anything was measured."""
-        return None if self._end is None else max(0.0, self._end - self.clock())
+        """Seconds that are left; None while nothing ended and it is early.
+
+        The first parts of the first tasks are slow: they load what later ones have.
+        """
+        early = not self._whole and self.clock() - self.started < _EARLY
+        if self._end is None or early:
+            return None
+        return max(0.0, self._end - self.clock())
 
 
 class Lines:
